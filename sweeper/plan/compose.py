@@ -1,4 +1,4 @@
-"""Composition of configs with Hydra, and templates that give each point its config."""
+"""Compose configs with Hydra, and set the values of each point in a composed config."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from sweeper.store.identity import leaves, lookup
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 OPEN = "model.options."
-"""The prefix of keys that no yaml lists. The architecture checks them."""
-# The sections of the composed config that a run's config leaves out.
+"""Keys with this prefix are listed in no yaml. The architecture checks them."""
+# Top-level keys that only the sweep reads. The config of a run leaves them out.
 NOT_PART_OF_A_RUN = ("name", "experiment", "scale", "paths", "metric")
 
 
@@ -51,7 +51,7 @@ class Composer:
         """Compose the config, with Hydra's own section. Leave interpolations unresolved.
 
         Raise UserError if Hydra cannot compose it. For an unknown key or option, the message
-        suggests the closest existing one.
+        suggests the closest existing name.
         """
         try:
             return self.loader.load_configuration(
@@ -66,15 +66,15 @@ class Composer:
             raise explained(problem) from None
 
     def hydra(self, overrides: Iterable[str]) -> dict[str, Any]:
-        """Return the section `hydra`, which has the options of the sweep and of the launcher."""
+        """Return the section `hydra`, which has the options of the sweeper and the launcher."""
         section = self.compose(overrides)._get_node("hydra")
         assert isinstance(section, DictConfig)
         return _plain(section)
 
     def base(self, overrides: Iterable[str]) -> RunTemplate:
-        """Return the template for runs with these overrides.
+        """Compose the config of runs with these overrides, and return it as a template.
 
-        Raise UserError if `compose` does, or if the config names code to call or holds a secret.
+        Raise UserError if Hydra cannot compose it, or if it names code to call or holds a secret.
         """
         key = tuple(overrides)
         if key not in self._templates:
@@ -88,7 +88,7 @@ class Composer:
 
 
 class RunTemplate:
-    """A composed config, from which `run` makes the config of each point."""
+    """A composed config. The method `run` copies it and sets the values of a run."""
 
     def __init__(
         self, whole: Mapping[str, Any], choices: Mapping[str, str | None] | None = None
@@ -100,11 +100,11 @@ class RunTemplate:
 
     @cached_property
     def resolved(self) -> Mapping[str, Any]:
-        """The whole resolved config, with the keys of `NOT_PART_OF_A_RUN`."""
+        """The whole resolved config, including the keys in `NOT_PART_OF_A_RUN`."""
         return _plain(OmegaConf.create(dict(self._whole)), resolve=True)
 
     def has_value(self, key: str, value: Any) -> bool:
-        """Return whether the key has this value or, for a config group, this chosen option."""
+        """Return whether `key` has this value. For a config group, `value` is an option."""
         if key in self._choices:
             return bool(self._choices[key] == value)
         found = leaves(self._whole).get(key)
@@ -130,7 +130,7 @@ class RunTemplate:
 
 
 def set_value(key: str, value: Any, config: dict[str, Any]) -> None:
-    """Set the value of a dotted key. Add the sections that are missing."""
+    """Set the value of a dotted key in `config`. Create missing sections."""
     *sections, last = key.split(".")
     for section in sections:
         config = config.setdefault(section, {})

@@ -1,8 +1,9 @@
-"""Make the configurations of an experiment: a config without a seed, and the size of its model.
+"""Make the configurations of an experiment.
 
-An arm has one configuration for each combination of its grid. A matched arm also solves for the
-value of one key, so that the model has a target size. Arms with a parent, and fine-tunings, start
-from the parent's config and change some of its keys.
+A configuration is the config of a point, without a seed, together with the size of its model. An
+arm has one configuration for each combination of the values in its grid. In a matched arm, the
+planner also solves for the value of one key that gives the model a target size. For an arm with a
+parent, and for fine-tuning, the planner changes some keys of the parent's config.
 """
 
 import copy
@@ -26,12 +27,13 @@ from sweeper.store.plans import describe_values
 
 
 class _Target(NamedTuple):
-    """A size to match: a number from the yaml, or the size of a point of the arm `match.to`."""
+    """A target size: the number `match.to`, or the size of a point of the arm `match.to`."""
 
-    words: str  # describes the target in messages
+    label: str  # describes the target in messages
     size: int
-    shared: Mapping[str, Any] = {}  # that point's values of the keys in `match.same`
-    values: Mapping[str, Any] = {}  # all values of that point
+    # If the target is a point: the values of its keys in `match.same`, and all its values.
+    shared: Mapping[str, Any] = {}
+    values: Mapping[str, Any] = {}
 
 
 @dataclass
@@ -43,7 +45,7 @@ class Configurations:
     facts: Facts
     parents: Parents
     experiment: Experiment
-    # The configurations made so far, keyed by the name of their arm.
+    # The configurations made so far, by the name of the arm.
     done: dict[str, list[Configuration]] = field(
         default_factory=lambda: defaultdict(list)
     )
@@ -77,7 +79,7 @@ class Configurations:
                     why = f"`match.where: {match.where}` is false at every point of {match.to}"
                 name = experiment.yaml or experiment.name
                 raise UserError(
-                    f"arm {arm.name} of {name} has no points: {why}; correct it."
+                    f"arm {arm.name} of {name} has no points: {why}; correct the condition."
                 )
             for point in self.done[arm.name]:
                 yield replace(point, once=one)
@@ -90,14 +92,14 @@ class Configurations:
                     )
 
     def _fine_tunings(self) -> Iterator[Configuration]:
-        """Yield the fine-tunings of the model that `parent` names.
+        """Yield the fine-tunings of the finished model that the override `parent` names.
 
-        It takes the place of the pre-training, so the settings of the arm do not apply. Raise
-        UserError if the experiment compares other models.
+        This model replaces the experiment's pre-training, so the arm's own settings do not apply.
+        Raise UserError if the experiment has several arms, or an arm that sets `model.head_size`.
         """
         arm, *others = self.experiment.arms.values()
         if others or {**arm.grid, **arm.set}.get("model.head_size"):
-            expected = "one arm of heads of size d/h, since the parent is one model"
+            expected = "an experiment with one arm that leaves model.head_size at null"
             name = self.experiment.yaml
             raise invalid_value("experiment", name, expected, "choose table1")
         axes = self.command_line.axes
@@ -112,7 +114,7 @@ class Configurations:
                 yield from self._with_sizes([named])
 
     def _settings(self) -> Iterator[tuple[str, Any]]:
-        """Yield each key with each value that the command line or an arm gives it."""
+        """Yield a pair (key, value) for each value that the command line or an arm sets."""
         yield from self.command_line.values.items()
         for arm in self.experiment.arms.values():
             yield from arm.set.items()
@@ -120,10 +122,10 @@ class Configurations:
                 yield from ((key, value) for value in values)
 
     def _refuse_name(self, key: str, value: Any) -> None:
-        """Raise UserError if `key` sets only the name of a config group's option.
+        """Raise UserError if `key` sets the `name` of a config group instead of choosing an option.
 
-        `model.attention.name=latent` would leave the group's other keys unchanged. Choosing the
-        option, as in `model/attention=latent`, sets all keys.
+        For example, `model.attention.name=latent` would leave the other keys of the attention
+        unchanged, whereas `model/attention=latent` sets all of them.
         """
         group = key.removesuffix(".name").replace(".", "/")
         option = SYNONYMS.get(str(value), value)
@@ -171,9 +173,9 @@ class Configurations:
             allowed = key in ("task", "model/attention") or key in shared
             if self.composer.is_group(key) and not allowed:
                 raise UserError(
-                    f"experiment={self.experiment.yaml}: arm {arm.name} cannot choose {key}, since "
-                    "it has a parent; set single keys of the group instead. Such an arm can choose "
-                    "only task and model/attention."
+                    f"experiment={self.experiment.yaml}: arm {arm.name} has a parent and cannot "
+                    f"choose {key}, but only task and model/attention; set single keys of {key} "
+                    "instead."
                 )
             parents = {str(one.values.get(key)) for one in self.done[arm.parent]}
             if key in arm.swept and key not in shared and len(parents) > 1:
@@ -185,7 +187,7 @@ class Configurations:
     def _combinations(self, arm: Arm) -> Iterator[Configuration]:
         """Yield a configuration for each combination of an arm's values.
 
-        A matched arm yields one for each pair of a combination and a target size.
+        A matched arm has one configuration for each pair of a combination and a target size.
         """
         match = arm.match
         if match is None:
@@ -195,15 +197,16 @@ class Configurations:
                     yield point
             return
 
-        target_of: dict[str, str] = {}  # from a point's values to its target, in words
+        # For messages: the target of each point, keyed by the values of the point.
+        target_of: dict[str, str] = {}
         for values, target in itertools.product(
             combinations(arm), self._targets(match)
         ):
             if self._differ_on_swept_keys(values, target.values):
                 continue
             point = self._composed(arm, {**values, **target.shared})
-            # Solving is slow, since it builds models, so solve before `where` is checked only if
-            # `where` uses the solved key.
+            # Solving is slow, since it builds models. So check `where` first, unless it uses the
+            # solved key.
             if match.solve in (arm.where or ""):
                 point = self._matched(point, match, target)
             if not holds(arm.where, point.config):
@@ -211,11 +214,11 @@ class Configurations:
             if not point.matched:
                 point = self._matched(point, match, target)
 
-            words = describe_values(point.values)
-            if (other := target_of.setdefault(words, target.words)) != target.words:
-                both = f"{other} and {target.words}"
-                expected = f"one target per point, but {words} is matched to {both}"
-                remedy = "choose one by match.where, or add the key that differs to match.same"
+            setting = describe_values(point.values)
+            if (other := target_of.setdefault(setting, target.label)) != target.label:
+                both = f"{other} and {target.label}"
+                expected = f"one target per point, but {setting} is matched to {both}"
+                remedy = "set match.where to choose one, or list the key that differs in match.same"
                 key = f"experiment.arms.{arm.name}.match.to"
                 raise invalid_value(key, match.to, expected, remedy)
             yield point
@@ -232,7 +235,7 @@ class Configurations:
                 shared = {key: lookup(key, point.config) for key in match.same}
             except KeyError as unknown:
                 expected, same = "keys of the config", list(match.same)
-                remedy = f"correct the list, since there is {unknown.args[0]}"
+                remedy = f"correct the list: there is {unknown.args[0]}"
                 raise invalid_value("match.same", same, expected, remedy) from None
             label = f"{match.to} {describe_values(point.values)}"
             size = self._count(match, point.size, point.config)
@@ -250,9 +253,9 @@ class Configurations:
         return any(values[key] != others[key] for key in swept)
 
     def _count(self, match: Match, size: Size, config: Mapping[str, Any]) -> int:
-        """Return the measure of a model's size that `match.count` names, such as `params_total`.
+        """Return the size of a model, measured as `match.count` says, such as `params_total`.
 
-        Raise UserError if this model lacks it.
+        Raise UserError if this kind of model has no such size.
         """
         if match.count in size:
             return int(size[match.count])
@@ -267,9 +270,9 @@ class Configurations:
     def _matched(
         self, point: Configuration, match: Match, target: _Target
     ) -> Configuration:
-        """Return the point with the value of `match.solve` that gives the target size.
+        """Solve for the key `match.solve`. Return the point with the solved value.
 
-        Raise UserError if no value comes within `match.tolerance` of the target.
+        Raise UserError if no value brings the size within `match.tolerance` of the target.
         """
         template = RunTemplate(point.config)
 
@@ -294,7 +297,7 @@ class Configurations:
             raise UserError(
                 f"{where}: no value of {match.solve} brings {match.count} within "
                 f"{match.tolerance:.2%} of "
-                f"{target.size:,} ({target.words}); the nearest is {match.solve}={value} with "
+                f"{target.size:,} ({target.label}); the nearest is {match.solve}={value} with "
                 f"{achieved:,} ({error:+.2%}); widen match.tolerance or choose another "
                 "target."
             )
@@ -303,13 +306,13 @@ class Configurations:
             point,
             values={**point.values, **solved},
             matched=Matched(
-                target.words, match.count.value, target.size, achieved, error
+                target.label, match.count.value, target.size, achieved, error
             ),
             config=template.run(solved),
         )
 
     def _step(self, point: Configuration, match: Match) -> int:
-        """Return the whole number that must divide the solution."""
+        """Return `match.multiple_of` as a number. The solution must be a multiple of it."""
         step: Any = match.multiple_of
         if isinstance(step, str):
             step = leaves(point.config).get(step)
@@ -331,9 +334,10 @@ class Configurations:
     def _with_parent(
         self, config: Mapping[str, Any], given: Collection[str]
     ) -> dict[str, Any]:
-        """Return a config with the model and the tokenizer of the finished run that it names.
+        """Return `config` with the model and the tokenizer of the finished run `config["parent"]`.
 
-        The keys `given` stay as they are, so that `check_start` can refuse them.
+        Keep the values of the keys in `given`, which the user set. If one of them does not fit the
+        parent, `check_start` refuses it later.
         """
         parent = self.parents.record(config["parent"])
         model = copy.deepcopy(parent.config["model"])
@@ -342,7 +346,8 @@ class Configurations:
             model["attention"] = config["model"]["attention"]
         whole = {**config, "parent": parent.id, "model": model}
         for key in given:
-            key = "model.name" if key == "model" else key  # the choice of a yaml file
+            # The override model=NAME sets model.name.
+            key = "model.name" if key == "model" else key
             if key.startswith("model."):
                 set_value(key, lookup(key, config), whole)
         return self._with_tokenizer(whole, parent.config, given)
@@ -353,14 +358,15 @@ class Configurations:
         parent: Mapping[str, Any],
         given: Collection[str],
     ) -> dict[str, Any]:
-        """Return a config whose task has the tokenizer of `parent`. The keys `given` stay."""
+        """Return `config` with the tokenizer of `parent`. Keep the values of keys in `given`."""
         task, theirs = config["task"], parent["task"]
         shared = ("vocabulary_size", "tokenizer", "marks", "longest")
         known = {key: theirs[key] for key in shared if key in theirs}
         if "tokenizer" in task and task["name"] != theirs["name"]:
             known["tokenizer"] = tokenizer_of(parent, self.facts)
         elif "tokenizer" not in task and "marks" not in theirs:
-            # Pre-training trains its own tokenizer. check_start refuses this config later.
+            # A task without the key `tokenizer` trains its own tokenizer. If the run needs the
+            # parent's, check_start refuses it later.
             known.pop("tokenizer", None)
         kept = {key: task[key] for key in known if f"task.{key}" in given}
         return {**config, "task": {**task, **known, **kept}}
@@ -370,7 +376,7 @@ class Configurations:
     ) -> tuple[RunTemplate, dict[str, Any]]:
         """Compose a template from the command line and the config group options in `settings`.
 
-        Return the template, and the other keys of `settings`, which are still to be set.
+        Return the template and the other keys of `settings`, which the template does not set.
         """
         yaml = self.experiment.yaml
         groups = {k: v for k, v in settings.items() if self.composer.is_group(k)}
@@ -383,7 +389,7 @@ class Configurations:
         }
         base = self.composer.base
         if "task" in groups and any(key.startswith("task.") for key in own):
-            # Leave out overrides of keys that only another task of the sweep has.
+            # A sweep over tasks may set keys that this task lacks. Leave these overrides out.
             plain = base(chosen)
             own = {
                 k: text
@@ -394,7 +400,7 @@ class Configurations:
             base([f"model={name}"]) for name in self.command_line.axes.get("model", ())
         ]
         if "model" in groups and models:
-            # Leave out overrides of keys that only another model of the sweep has.
+            # Likewise, leave out overrides of keys that this model lacks.
             own = {
                 k: text
                 for k, text in own.items()
@@ -409,9 +415,9 @@ class Configurations:
     ) -> dict[str, Any]:
         """Return the config of a run that starts from the weights and tokenizer of `parent`.
 
-        For the parent's own task, change the parent's config by `settings`. For another task, take
-        that task's config and the parent's model. The new task also sets dropout, which has no
-        weights.
+        For the same task, this is the parent's config, changed by `settings`. For another task, it
+        is that task's config with the parent's model. The other task chooses the dropout, since
+        dropout has no weights.
         """
         task = parent["task"]["name"]
         template, plain = self._template({"task": task, **settings})
@@ -427,7 +433,7 @@ class Configurations:
         return self._with_data(self._with_tokenizer(config, parent, settings))
 
     def _with_data(self, config: dict[str, Any]) -> dict[str, Any]:
-        """Set `data.digest` to the training text's digest, and make `data.root` an absolute path.
+        """Set `data.digest` to the digest of the training text. Make `data.root` an absolute path.
 
         If `data.root` has a subfolder named after the task, use the subfolder.
         """

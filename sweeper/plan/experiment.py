@@ -1,4 +1,4 @@
-"""Parsing of the experiments in conf/experiment: arms, metrics, claims and tuning."""
+"""Parse the experiments in conf/experiment, and apply the overrides of a command line."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -14,7 +14,7 @@ from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.plans import ERROR
 
 SPLIT = "validation/"
-# The plan of the trials that tune the experiment NAME is named NAME_trials.
+# The trials that tune the experiment NAME have a plan of their own, named NAME_trials.
 SUFFIX = "_trials"
 LARGEST_SEED = 2**32 - 1  # NumPy's random generators accept no larger seed
 LARGEST_COUNT = 10**18  # the largest target of a match, in parameters, FLOPs or bytes
@@ -26,18 +26,18 @@ Seeds = list[Annotated[int, Field(strict=True, ge=0, le=LARGEST_SEED)]]
 
 @dataclass(config=_CONFIG)
 class Tune:
-    """A search for the best values of keys such as the learning rate, before arms are judged.
+    """A search for the best values of keys such as the learning rate, before arms are compared.
 
-    Each trial trains for the full number of steps. Tuning tries the smallest and the largest model
-    of an arm, and then the other points if these two do not suffice (sweeper/stages/tune.py). At a
-    point, it trains all combinations of values with the first seed, and the two best with the
-    second. If the two are still too close, it trains them with the remaining seeds.
+    Each trial trains for the full number of steps. Tuning starts with the smallest and the largest
+    model of an arm, and goes on with other models if needed (sweeper/stages/tune.py). For each
+    model, tuning trains all combinations of values with the first seed, and the two best of them
+    with the second seed. If their results are still too close, it trains both with all other seeds.
     """
 
     # The values to try for each key. All combinations are tried.
     grid: dict[str, list[Any]] = field(default_factory=dict)
     by: str = "validation/loss"  # the metric that chooses the values
-    # The seeds of trials. No judged run may use them.
+    # The seeds of the trials. The experiment's own runs may not use them.
     seeds: Seeds = field(default_factory=lambda: [1000, 1001, 1002])
     # If the smallest or largest value is best, try at most this many values beyond it.
     grow: Annotated[int, Field(ge=0)] = 2
@@ -55,12 +55,12 @@ Count = StrEnum(
 """The measures of a model's size that `match.count` can name."""
 
 Pretrainings = StrEnum("Pretrainings", ["each", "one"])
-"""The pre-trainings of a fine-tuned point: `each` seed has its own, or all seeds share `one`."""
+"""Whether `each` seed of a fine-tuned point has its own pre-training, or all share `one`."""
 
 
 @dataclass(config=_CONFIG)
 class Margin:
-    """The largest difference in a metric that still counts as equal."""
+    """The difference of a metric up to which two arms count as equal."""
 
     size: Any  # a number in the metric's unit, or a percentage of the metric ("1 %")
     reason: str  # a sentence that justifies the size
@@ -70,7 +70,7 @@ class Margin:
 class Match:
     """Target sizes for the points of an arm, and the key to solve for."""
 
-    # The targets are all points of the arm with this name, or this number.
+    # The target size, or the name of an arm whose points are the targets.
     to: str | int
     solve: str  # the key to solve for; its value is a whole number
     # The largest accepted |achieved / target - 1|.
@@ -88,8 +88,8 @@ class Match:
 class Arm:
     """One curve of an experiment: fixed keys, swept keys, and a condition on its points.
 
-    If `parent` names an arm, each run starts from that arm's run with the same seed. Its config is
-    the config of that run, changed by the keys that this arm sets and sweeps.
+    If `parent` names another arm, each run starts from the weights of that arm's run with the same
+    seed. It keeps that run's config, except for the keys in `set` and `grid`.
     """
 
     name: str
@@ -110,11 +110,12 @@ class Arm:
 
 @dataclass(config=_CONFIG)
 class Experiment:
-    """The arms to compare, the metric that compares them, and the figure and claims about them.
+    """A comparison of arms by a metric, shown in a figure and judged by claims.
 
-    With `finetune`, each point is a pre-training, which is then fine-tuned on each of these tasks.
-    With `pretrainings: each`, every seed pre-trains its own model. With `one`, all seeds fine-tune
-    the same pre-trained model, as papers do; verdicts then hold for this one model only.
+    With `finetune`, each point is a pre-training, followed by a fine-tuning on each task that
+    `finetune` lists. With `pretrainings: each`, every seed pre-trains its own model. With
+    `pretrainings: one`, all seeds fine-tune the same pre-trained model, as papers do. Verdicts then
+    hold only for this model.
     """
 
     name: str  # the name of the plan, table and figure
@@ -130,13 +131,13 @@ class Experiment:
     margin: dict[str, Margin] = field(default_factory=dict)  # keyed by metric
     # The largest accepted probability that at least one claim gets a wrong verdict.
     error: Annotated[float, Field(gt=0, le=0.2)] = ERROR
-    # For each task to fine-tune on, the metrics to show.
+    # The metrics to show, keyed by the task to fine-tune on.
     finetune: dict[str, list[str]] = field(default_factory=dict)
     pretrainings: Pretrainings = Pretrainings.each
     # The numbers printed in the paper, as {value of `x`: {metric: number}}.
     paper: dict[Any, dict[Any, Any]] = field(default_factory=dict)
     tune: Tune | None = None
-    tuned: bool = True  # if False, train with the values in the configs
+    tuned: bool = True  # if False, ignore `tune`
 
     def described(self) -> dict[str, Any]:
         """Return the parts of the experiment that a plan's file stores, as plain data."""
@@ -166,7 +167,7 @@ class Experiment:
 
 
 def check_seeds(key: str, seeds: Sequence[Any]) -> None:
-    """Raise UserError if `seeds` is empty, or if a value is no whole number up to LARGEST_SEED."""
+    """Raise UserError if `seeds` is empty, or if one is not a whole number up to LARGEST_SEED."""
     remedy = f"write for example {'seed=0,1,2' if key == 'seed' else '[0,1,2]'}"
     if not seeds:
         raise invalid_value(key, "[]", "at least one seed", remedy)
@@ -178,10 +179,11 @@ def check_seeds(key: str, seeds: Sequence[Any]) -> None:
 
 
 def check(experiment: Experiment) -> None:
-    """Raise UserError for invalid seeds or tuning, a repeated metric, or a key that no arm may set.
+    """Raise UserError if the arms, seeds, metrics or tuning of an experiment are invalid.
 
-    Tuning needs at least two values, a metric of the validation split, and seeds that no judged run
-    has. Runs that start from other runs cannot be tuned.
+    Arms may not set `seed` or `scale`. In `finetune`, a metric may belong to one task only. Tuning
+    needs at least two values, a metric of the validation split, and seeds that the experiment's own
+    runs do not use. Runs that start from other runs cannot be tuned.
     """
     name = experiment.yaml or experiment.name
     section = f"experiment={name}: experiment"
@@ -189,7 +191,7 @@ def check(experiment: Experiment) -> None:
     for arm in experiment.arms.values():
         remedies = {
             "seed": "list its seeds instead, as in seeds: [0, 1]",
-            "scale": "sweep one scale at a time",
+            "scale": "set it on the command line instead, as in scale=cpu",
         }
         for key, remedy in remedies.items():
             if key in (*arm.set, *arm.swept):
@@ -205,7 +207,7 @@ def check(experiment: Experiment) -> None:
         theirs = (parent.seeds or experiment.seeds) if parent else own
         if not {*own} <= {*theirs}:
             listed = ", ".join(map(str, theirs))
-            expected = f"only seeds of its parent {arm.parent} ({listed})"
+            expected = f"only seeds of the parent arm {arm.parent} ({listed})"
             raise invalid_value(where, own, expected, "give both arms the same seeds")
 
     shown = [metric for metrics in experiment.finetune.values() for metric in metrics]
@@ -213,8 +215,8 @@ def check(experiment: Experiment) -> None:
         # A figure shows one metric, so it could not tell the points of two tasks apart.
         if shown.count(metric) > 1:
             where = f"{section}.finetune"
-            expected = "each metric under one task only"
-            raise invalid_value(where, metric, expected, "remove it from the others")
+            expected = "a metric that no other task lists"
+            raise invalid_value(where, metric, expected, "list it under one task")
     if experiment.tune:
         _check_tune(experiment, experiment.tune)
 
@@ -225,7 +227,7 @@ def _check_tune(experiment: Experiment, tune: Tune) -> None:
         if len({*map(repr, values)}) < max(len(values), 2):
             expected = "at least two different values"
             raise invalid_value(
-                f"{where}.grid.{key}", list(values), expected, "list them"
+                f"{where}.grid.{key}", list(values), expected, "add other values"
             )
         for arm in experiment.arms.values():
             if key in arm.swept:
@@ -243,9 +245,7 @@ def _check_tune(experiment: Experiment, tune: Tune) -> None:
         *(seed for arm in experiment.arms.values() for seed in arm.seeds),
     }
     if judged & {*tune.seeds}:
-        expected = (
-            f"seeds that no judged run has ({', '.join(map(str, sorted(judged)))})"
-        )
+        expected = f"none of the experiment's own seeds ({', '.join(map(str, sorted(judged)))})"
         raise invalid_value(f"{where}.seeds", list(tune.seeds), expected, remedy)
     if len({*tune.seeds}) < LEAST_SEEDS:
         expected = (
@@ -259,9 +259,10 @@ def _check_tune(experiment: Experiment, tune: Tune) -> None:
 
 
 def at_end(values: Sequence[Any], best: Any) -> bool:
-    """Return whether `best` is the smallest or largest of the numbers tried.
+    """Return whether `best` is the smallest or the largest of the tried `values`.
 
-    Return False if `best` is 0, since tuning never tries negative values.
+    Return False if the values are not numbers. Also return False if `best` is 0, since tuning tries
+    no negative values.
     """
     numbers = all(
         isinstance(v, int | float) and not isinstance(v, bool) for v in values
@@ -270,9 +271,10 @@ def at_end(values: Sequence[Any], best: Any) -> bool:
 
 
 def beyond(values: Sequence[Any], best: Any) -> Any:
-    """Return the value one geometric step beyond `best`, if it is the smallest or largest value.
+    """Return the next value to try, one geometric step beyond `best`, or None.
 
-    Otherwise return None. Also return None unless all values are numbers above 0.
+    There is no next value if `best` lies between other `values`, or if a value is not a number
+    above 0.
     """
     if not at_end(values, best) or min(values) <= 0:
         return None
@@ -289,9 +291,12 @@ def with_command_line(
 ) -> Experiment:
     """Return the experiment with its arms changed by the command line.
 
-    The figure becomes `curves` in two cases. First, an unmatched arm of the yaml does not sweep one
-    of the `axes`: the experiment's own figure would join points with different values of this key.
-    Second, the command line sets `experiment.x`: other figures have fixed axes.
+    Unless the command line chooses a figure, replace the experiment's figure by `curves` in two
+    cases:
+
+    - An unmatched arm of the yaml does not sweep one of the `axes`. The experiment's own figure
+      would join points with different values of this key.
+    - The command line sets `experiment.x`. The x axis of the experiment's own figure may be fixed.
 
     Args:
         experiment: the experiment as its yaml describes it.
@@ -312,8 +317,8 @@ def with_command_line(
         kept = {
             key: value for key, value in arm.set.items() if key not in {*axes, *fixed}
         }
-        # An axis of the grid may set a fixed key together with other keys. Later axes override
-        # earlier ones, so append an axis that sets only this key.
+        # The arm may sweep a fixed key together with others, as in "model.heads,model.layers".
+        # Append an axis with the fixed key alone: later axes override earlier ones.
         alone = {key: [fixed[key]] for key in arm.swept if key in fixed}
         return replace(arm, set=kept, grid={**arm.grid, **alone, **axes})
 
@@ -347,7 +352,7 @@ def read_experiment(
         name: the name of the yaml file.
         data: the section `experiment`; its part `scales.<scale>` overrides the rest.
         scale: the chosen scale.
-        scales: the scales that exist; None skips the check of the yaml's scales.
+        scales: the names of all scales. If given, check the names of the scales in the yaml.
         overrides: the command line's values, by key. Only keys that begin with `experiment.` are
             used; they override the yaml.
 
@@ -378,7 +383,7 @@ def read_experiment(
     has_grid = experiment.tune is not None and bool(experiment.tune.grid)
     if not has_grid and (overrides or {}).get("experiment.tuned"):
         expected = f"false, since {name} has no tune.grid at scale={scale}"
-        remedy = "leave it out, or set experiment.tune.grid"
+        remedy = "leave experiment.tuned out, or set experiment.tune.grid"
         raise invalid_value("experiment.tuned", True, expected, remedy)
     tuned = has_grid and experiment.tuned
     return experiment if tuned else replace(experiment, tune=None)
@@ -412,7 +417,7 @@ def _with_overrides(
 
 
 def _read(name: str, data: Mapping[str, Any], section: str) -> Experiment:
-    """Parse the section of the experiment `name`, with its scale and overrides merged into it.
+    """Parse `data`, the section of the experiment `name` with scale and overrides applied.
 
     Raise UserError if it is invalid. `section` is the prefix of keys in error messages.
     """
@@ -441,13 +446,13 @@ _SCALES = TypeAdapter(dict[str, dict[str, Any] | None])
 _EXPERIMENT = TypeAdapter(Experiment)
 
 
-def _valid(kind: TypeAdapter[Any], data: Any, name: str, section: str) -> Any:
-    """Convert a section of the experiment `name` to the type of `kind`.
+def _valid(adapter: TypeAdapter[Any], data: Any, name: str, section: str) -> Any:
+    """Parse `data`, a section of the experiment `name`, with a pydantic adapter.
 
     Raise UserError for the first invalid value.
     """
     try:
-        return kind.validate_python(data)
+        return adapter.validate_python(data)
     except ValidationError as problem:
         error = problem.errors()[0]
     path = [str(part) for part in error["loc"]]
@@ -459,7 +464,7 @@ def _valid(kind: TypeAdapter[Any], data: Any, name: str, section: str) -> Any:
         raise invalid_value(place, path[-2], expected, "write 'on': instead of on:")
     key = ".".join([section, *path])
     if error["type"] == "unexpected_keyword_argument":
-        known = (one.name for one in fields(_kind(path)))
+        known = (one.name for one in fields(_class_at(path)))
         prefix = key.removesuffix(path[-1])
         raise unknown_key(key, [f"{prefix}{one}" for one in known])
     if error["type"] == "missing":
@@ -467,12 +472,12 @@ def _valid(kind: TypeAdapter[Any], data: Any, name: str, section: str) -> Any:
     reason = f"{error['msg'][0].lower()}{error['msg'][1:]}"
     raise UserError(
         f"experiment={name}: {key}={sanitize(error['input'])}: {reason}; "
-        "conf/experiment/fig1.yaml is an example."
+        "correct it as in conf/experiment/fig1.yaml."
     )
 
 
-def _kind(path: Sequence[str]) -> type[Any]:
-    """Return the class whose field is the last key of a path."""
+def _class_at(path: Sequence[str]) -> type[Any]:
+    """Return the dataclass that has no field for the last key of `path`."""
     if len(path) == 1:
         return Experiment
     inside = {"match": Match, "tune": Tune}.get(path[-2])
@@ -491,12 +496,12 @@ def _check_arm(experiment: Experiment, arm: Arm) -> None:
     before = names[: names.index(arm.name)]
     if arm.parent and arm.parent not in before:
         expected = "an arm that the yaml describes before this one"
-        remedy = f"choose one of {', '.join(before)}" if before else "leave it out"
+        remedy = f"choose one of {', '.join(before)}" if before else "leave parent out"
         raise invalid_value(f"{where}.parent", arm.parent, expected, remedy)
 
 
 def _check_match(where: str, match: Match, others: Sequence[Arm]) -> None:
-    """Raise UserError if the target of a match does not exist, or if its keys exclude each other.
+    """Raise UserError if a match has no valid target, or a key that does not fit the target.
 
     `others`: the other arms of the experiment.
     """
@@ -505,7 +510,7 @@ def _check_match(where: str, match: Match, others: Sequence[Arm]) -> None:
         if match.where or match.same:
             key = "where" if match.where else "same"
             raise UserError(
-                f"{where}.{key} is about the points of an arm, but match.to={target} is a number; "
+                f"{where}.{key} needs an arm as match.to, but match.to={target} is a number; "
                 f"leave {key} out."
             )
         if 1 <= target <= LARGEST_COUNT:
@@ -531,7 +536,7 @@ def _check_margin(where: str, margin: Margin) -> None:
 
 
 def _overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge `over` into a copy of `base`, key by key at every level. Lists are replaced."""
+    """Merge `over` into a copy of `base`, key by key at every level. Replace lists."""
     merged = dict(base)
     for key, value in over.items():
         old = merged.get(key)

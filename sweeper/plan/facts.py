@@ -1,4 +1,4 @@
-"""Sizes of models and facts about texts, which the size server computes and a file caches."""
+"""Ask the size server for sizes of models and facts about texts, and cache the answers."""
 
 import contextlib
 import os
@@ -34,20 +34,20 @@ class Invalid(UserError):
 
 @dataclass
 class Facts:
-    """A cached interface to the size server: sizes of models and facts about texts.
+    """A cached interface to the size server, for sizes of models and facts about training texts.
 
-    Sizes are `params_total`, `flops_per_token` and others. The cache is keyed by the config, and is
-    emptied if the code that computes the answers changes. It can be deleted at any time.
+    Sizes are `params_total`, `flops_per_token` and others. The cache is keyed by config. It starts
+    empty again if the code that computes the answers has changed. Users may delete its file.
     """
 
     process: SizeServer
     path: Path
-    asked: int = 0  # how many answers were not in the cache
+    asked: int = 0  # how many answers came from the server instead of the cache
 
     @cached_property
     def _known(self) -> dict[str, dict[str, Any]]:
         stored = None
-        # If the file is damaged, begin an empty cache.
+        # If the file is damaged, start with an empty cache.
         with contextlib.suppress(UserError):
             stored = files.read_versioned(self.path, schema=_Cache)
         if stored is None or stored["code"] != self._code:
@@ -79,12 +79,13 @@ class Facts:
     def sizes_if_valid(
         self, configs: Sequence[Mapping[str, Any]]
     ) -> list[Size | Invalid]:
-        """Return for each config its size, or the error if it is invalid."""
-        # The server also checks the type of each value, so the cache key must tell 8.0 from 8.
+        """Return the size of each config, or an Invalid that says why the config is invalid."""
         parts = [
             {k: v for k, v in config.items() if k not in SAME_SIZE}
             for config in configs
         ]
+        # The server refuses 8.0 where it expects 8, so the two need different keys. digest_of would
+        # give them the same key.
         keys = [files.sha256_of(part) for part in parts]
         known: dict[str, Size] = self._known["sizes"]
         asked = {
@@ -105,7 +106,7 @@ class Facts:
         return [found[key] if key in found else known[key] for key in keys]
 
     def text(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return facts about a config's training text. Raise UserError if there is no such text.
+        """Return facts about a config's training text. Raise UserError if the text is missing.
 
         The facts are `digest`, `describe` (a description), `prepared` (the name of the prepared
         data) and `metrics` (the names of the metrics that the task measures). The text is read
@@ -131,14 +132,14 @@ class Facts:
             return
         known = {"format": files.FORMAT, "code": self._code, **self._known}
         content = files.canonical(files.with_checksum(known))
-        # A dry run also works if the outputs folder is read-only.
+        # Ignore errors, so that a dry run works with a read-only outputs folder.
         with contextlib.suppress(OSError, UserError):
             files.make_directory(self.path.parent)
             files.publish(self.path, content, durable=False)
 
 
 def _fingerprints(root: Path) -> list[list[Any]]:
-    """Return the name, size and times of every file below `root`, to notice changed files."""
+    """Return the path, size and times of every file below `root`, to detect changes."""
     root = root.expanduser()
     names = [
         root,

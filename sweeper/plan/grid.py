@@ -1,4 +1,4 @@
-"""Grids: the combinations of an arm's values, a limit on points, and conditions on configs."""
+"""Combine the values of an arm's grid, limit the number of points, and evaluate conditions."""
 
 import ast
 import itertools

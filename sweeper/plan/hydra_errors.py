@@ -24,19 +24,19 @@ NO_EXPERIMENT = (
     "Keys such as experiment.seeds can be set only if an experiment is chosen; "
     "add experiment=NAME, as in experiment=fig1."
 )
-# Hydra's error if an experiment's yaml lacks its first line '# @package _global_'. Hydra then
-# expects the config groups of the yaml's defaults list in the section `experiment`.
+# Hydra raises this error if the yaml of an experiment lacks the line '# @package _global_'. Hydra
+# then looks for the groups of the defaults list in the section `experiment`.
 _MISPLACED = re.compile(
     r"In 'experiment/([^']+)': Could not override '[^']+@experiment\."
 )
 
 
 def is_user_error(problem: Exception) -> bool:
-    """Return whether the user can correct the problem, so that no traceback is needed.
+    """Return whether the user can correct the problem, so that a traceback would not help.
 
-    Such errors come from Hydra, OmegaConf, yaml, a missing library or the operating system. Hydra
-    also raises ValueError for a few mistakes. Our own bugs may raise it, too, so a ValueError
-    counts only if a module of Hydra raised it.
+    This holds for errors of Hydra, OmegaConf, yaml and the operating system, and for a missing
+    library. Hydra raises ValueError for a few mistakes, but so may bugs in Headroom. So a
+    ValueError counts only if a module of Hydra raised it.
     """
     *_, (frame, _) = traceback.walk_tb(problem.__traceback__)
     by_hydra = str(frame.f_globals.get("__name__")).startswith("hydra.")
@@ -122,12 +122,14 @@ def _no_such_file(path: str, known: Iterable[str]) -> UserError:
     else:
         expected = f"one of {', '.join(options.values()) or 'the files in conf/'}"
         added = f"{path}.yaml to a folder that --config-dir names"
-        remedy = f"correct it, or add {added if INSTALLED else f'conf/{path}.yaml'}"
+        remedy = (
+            f"correct the name, or add {added if INSTALLED else f'conf/{path}.yaml'}"
+        )
     return invalid_value(group, name, expected, remedy)
 
 
 def unreadable(override: str) -> UserError:
-    """Return the UserError for an argument that is not an override."""
+    """Return the UserError for an argument that Hydra cannot parse as an override."""
     shown = (
         override.removeprefix("++")
         if override.startswith("++experiment.")
@@ -137,9 +139,9 @@ def unreadable(override: str) -> UserError:
     key, _, value = shown.partition("=")
     special = not value.isascii() or bool(set("()=~&;#!<>").intersection(value))
     if special and value.startswith(("{", "[")):
-        remedy = 'put each text in it into quotes, as in where: "model.heads == 8"'
+        remedy = 'put each string in it into quotes, as in where: "model.heads == 8"'
     elif special:
-        remedy = f"put such a value into two kinds of quotes, as in '{key}=\"{value}\"'"
+        remedy = f"put the value into two pairs of quotes, as in '{key}=\"{value}\"'"
     return UserError(
         f"{sanitize(shown)!r} cannot be read as an override; {sanitize(remedy, 400)}."
     )
@@ -150,8 +152,8 @@ REMOVED = {
     "hydra.sweeper.fail_fast": "write hydra.sweeper.equal_failures=1",
     "hydra.sweeper.on_oom": "write trainer.micro_batches=auto",
     "hydra.sweeper.pilot": "train two seeds with seed=0,1, and then run `python -m sweeper decide`",
-    "tune.steps": "leave it out; trials have the full length, as shorter ones favour high rates",
-    "tune.halving": "leave it out, since every value is tried at full length",
+    "tune.steps": "leave it out; trials train all steps, as short ones favour high learning rates",
+    "tune.halving": "leave it out, since each trial trains all steps",
     "tune.transfer": "leave it out, since each arm's smallest and largest model are tuned",
     "tune.per": "leave it out, since each arm's smallest and largest model are tuned first",
     "tune.arms": "leave it out, since every arm is tuned with the same values",
@@ -168,11 +170,13 @@ REMOVED = {
     "experiment=heads_vs_rank": (
         "choose another experiment; equal_width compares few large heads with many small ones"
     ),
-    "task=nearest_neighbour": "choose another task; representation needs no text either",
+    "task=nearest_neighbour": (
+        "choose another task, such as representation, which needs no text either"
+    ),
 }
 """Keys and options of earlier versions, and what to do instead.
 
-A key also matches as a part of a longer key: `tune.steps` stands for `experiment.tune.steps`, too.
+A key also stands for longer keys that contain it: `tune.steps` for `experiment.tune.steps`.
 """
 
 

@@ -1,10 +1,10 @@
 """Matching: find the value of a key that gives a model a target size.
 
-The size of a model is measured by building it. It never falls as the key grows. With most attention
-variants it is a polynomial in the key of degree at most two, so a parabola through the sizes of
-three models predicts the solution. Two more models confirm the prediction. If they contradict it,
-bisection finds the solution. If only some values give a valid model, such as the divisors of the
-number of heads, values are tried one by one.
+To measure the size of a model, the size server builds it. The size must not fall as the key grows.
+With most attention variants, the size is a polynomial in the key of degree at most two. So a
+parabola through the sizes of three models predicts the solution, and two more models confirm it. If
+they contradict the prediction, bisection finds the solution. If only some values give a valid
+model, such as the divisors of the number of heads, `solve` tries the values one by one.
 
 Stop 3 of the road (CONTRIBUTING.md). In: a function from a value to a model's size, and a target
 size. Out: the value and the size of its model. Next: run/schedule.py.
@@ -23,13 +23,13 @@ FALLS = "the model gets smaller as the key grows; solve for another key"
 
 
 class _NoValidModel(Exception):
-    """Raised if no model is valid with a tried value of the key that is solved for."""
+    """Raised if a tried value gives no valid model."""
 
 
 def solve(
     count: Callable[[int], int | UserError], target: int, *, step: int = 1
 ) -> tuple[int, int]:
-    """Return the value of the key whose model is nearest to `target` in size, and that size.
+    """Return the value of the key that brings the model's size nearest to `target`, and this size.
 
     Args:
         count: returns the size of the model for a value of the key, or an error if the model is
@@ -69,7 +69,9 @@ def solve(
             raise UserError(FALLS) from None
     if not near:
         reason = str(try_at(1)).removesuffix(".")
-        raise UserError(f"no value gives a valid model (the error at {step}: {reason})")
+        raise UserError(
+            f"no value gives a valid model; correct the error at {step} ({reason})"
+        )
     if not changes:
         values = ", ".join(str(multiple * step) for multiple in tried)
         same = f"the count is {at(tried[0]):,} at {values}"
@@ -81,18 +83,18 @@ def solve(
 
 
 def _guess(first: list[int], target: int) -> int:
-    """Return where the parabola through the sizes at 1, 2 and 3 reaches `target`, rounded down."""
+    """Return where a parabola reaches `target`, rounded down. `first`: its values at 1, 2 and 3."""
     slope, bend = first[1] - first[0], first[2] - 2 * first[1] + first[0]
 
     def count(t: int) -> int:
-        """Return the value of the parabola at 1 + t, in Newton's form."""
+        """Return the value of the parabola at 1 + t, with Newton's formula."""
         return first[0] + t * slope + t * (t - 1) // 2 * bend
 
     return max(1, bisect_right(range(LARGEST), target, key=count))
 
 
 def _last_not_above(at: Callable[[int], int], target: int, guess: int) -> int:
-    """Return the largest multiple whose model has at most the size `target`, or 0 if none has."""
+    """Return the largest number m with `at(m) <= target`, or 0 if there is none."""
     if at(1) > target:
         return 0
     low, high = 1, guess + 1
@@ -101,17 +103,18 @@ def _last_not_above(at: Callable[[int], int], target: int, guess: int) -> int:
     while at(high) <= target:
         low, high = high, 2 * high
         if high > LARGEST:
-            raise UserError(f"no value up to {LARGEST:,} reaches the size {target:,}")
+            raise UserError(
+                f"no value up to {LARGEST:,} reaches the size {target:,}; choose a smaller target"
+            )
     return low + bisect_right(range(low + 1, high), target, key=at)
 
 
 def _valid_multiples(
     try_at: Callable[[int], int | UserError], target: int
 ) -> Iterator[int]:
-    """Yield the multiples that give a valid model, in ascending order.
+    """Yield the multiples that give a valid model, in ascending order, until one exceeds `target`.
 
-    Yield at least two, then stop after the first whose model is larger than `target`. Also stop
-    after GAP multiples in a row without a valid model.
+    Yield at least two. Give up after GAP multiples in a row without a valid model.
     """
     last = 0
     for multiple in range(1, MOST_TRIED + 1):
@@ -123,4 +126,6 @@ def _valid_multiples(
             last = multiple
         elif multiple - last > GAP:
             return
-    raise UserError(f"no value up to {MOST_TRIED:,} reaches the size {target:,}")
+    raise UserError(
+        f"no value up to {MOST_TRIED:,} reaches the size {target:,}; choose a smaller target"
+    )

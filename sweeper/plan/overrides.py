@@ -1,4 +1,4 @@
-"""Parsing of the overrides on a command line, and the name for its results."""
+"""Parse the overrides of a command line, and choose a default name for its results."""
 
 import math
 import re
@@ -38,11 +38,11 @@ def outputs_override(outputs: str | Path) -> str:
 
 @dataclass(frozen=True)
 class CommandLine:
-    """The overrides of a command line. Keys have no plus signs.
+    """The overrides of a command line. Their keys are stored without plus signs.
 
     Attributes:
         fixed: for keys with one value, the whole override, such as "model.heads=8".
-        values: for the same keys, the parsed value.
+        values: for keys with one value, the parsed value.
         axes: for keys with several values, the list of values.
         experiments: the names of the chosen experiments.
     """
@@ -92,7 +92,7 @@ def read(
 
 
 def _parsed(arguments: Iterable[str], composer: Composer) -> dict[str, Override]:
-    """Parse overrides and check each one by itself. Return them by key, without plus signs."""
+    """Parse and check overrides. Return them keyed by their keys without plus signs."""
     by_key: dict[str, Override] = {}
     parser = OverridesParser.create(composer.loader)
     for argument in arguments:
@@ -156,7 +156,7 @@ def _count(override: Override, composer: Composer) -> int:
     """Return the number of values of an override without listing them."""
     key, value = override.key_or_group, override.value()
     if isinstance(value, IntervalSweep):
-        remedy = "use a,b,c or range(start,stop,step)"
+        remedy = "write a,b,c or range(start,stop,step)"
         raise invalid_value(key, _right_side(override), "a list of values", remedy)
     if isinstance(value, RangeSweep):
         assert value.start is not None
@@ -171,7 +171,7 @@ def _count(override: Override, composer: Composer) -> int:
 
 
 def _right_side(override: Override) -> str:
-    """Return the text after the equals sign."""
+    """Return what stands after the equals sign of an override."""
     return str(override.input_line).partition("=")[2]
 
 
@@ -186,7 +186,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-# The longest `name`, in characters. It begins file names, which may have only 255 bytes.
+# The largest length of `name`. File names begin with it, and may have only 255 bytes.
 _LONGEST = 56
 _PLAIN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{_LONGEST - 1}}}")
 
@@ -208,9 +208,9 @@ def name_of(
 ) -> str:
     """Return the default name for the results of a command line.
 
-    The name begins with the name of the experiment, or with `grid` or `run` if `experiment` is
-    None. If overrides change results, their hash is appended. Overrides that repeat the config's
-    value do not count, and neither do seeds that include all seeds of the experiment.
+    This is the name of the experiment or, without one, `grid` or `run`. If overrides can change
+    results, append a hash of them. Ignore overrides that repeat the value in the config, and an
+    override of the seeds that only adds seeds.
     """
     base = "grid" if command_line.axes.keys() - {"seed"} else "run"
     if experiment:

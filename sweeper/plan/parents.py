@@ -1,4 +1,4 @@
-"""Runs that start from the weights of a parent run: the parents that `parent` names, and checks."""
+"""Find the parent from whose weights a run starts, and check that the two fit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,24 +13,27 @@ from sweeper.store.identity import INTRODUCED_AS, leaves
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, State
 
-# A tokenizer depends on these keys. The last two choose the text that it is trained on.
+# A tokenizer depends on these keys. `joined` and `documents` choose the text that trains it.
 _TOKENIZER = ("tokenizer", "vocabulary_size", "tokenizer_lines", "joined", "documents")
 
 
 @dataclass
 class Parents:
-    """The finished runs that `parent` names by an id, or by a folder that transformers saved."""
+    """The finished runs that the key `parent` names.
+
+    Its value is the id of a run, or a folder that Hugging Face's `transformers` saved.
+    """
 
     store: RunStore
     process: SizeServer
     _known: dict[str, Record] = field(default_factory=dict)
 
     def record(self, parent: str) -> Record:
-        """Return the record of a parent. Import its folder first, if it is one.
+        """Return the record of a parent. If `parent` is a folder, import it as a run first.
 
         Raise UserError if there is no such finished run, or if the folder cannot be imported.
         """
-        folder = absolute_path("parent", parent)  # refuses a value that is not a string
+        folder = absolute_path("parent", parent)
         if parent in self._known:
             return self._known[parent]
         id, outputs = parent, self.store.outputs
@@ -45,7 +48,7 @@ class Parents:
             expected = (
                 f"the id of a finished run in {outputs}, or a folder with a config.json"
             )
-            remedy = "train it first, or correct it"
+            remedy = "train that run first, or correct the id"
             raise invalid_value("parent", parent, expected, remedy)
         return self._known.setdefault(parent, run.record())
 
@@ -53,7 +56,7 @@ class Parents:
 def check_start(run: Record, plan: Plan, facts: Facts) -> None:
     """Raise UserError if a run has a parent and cannot start from it.
 
-    The parent is a run of the same plan, or a finished run that `parent=ID` names.
+    The parent may be a run of the same plan, or a finished run that `parent=ID` names.
     """
     if run.parent is None:
         return
@@ -65,7 +68,7 @@ def check_start(run: Record, plan: Plan, facts: Facts) -> None:
 
 
 def _check_tokenizer(config: Mapping[str, Any], parent: Mapping[str, Any]) -> None:
-    """Raise UserError if the run would train a different tokenizer from its parent's."""
+    """Raise UserError if a run would train another tokenizer than its parent did."""
     same_task = config["task"]["name"] == parent["task"]["name"]
     if same_task and config["task"].get("tokenizer") is None:
         _check_equal(_tokenizer_keys(config), _tokenizer_keys(parent), config["parent"])
@@ -74,13 +77,13 @@ def _check_tokenizer(config: Mapping[str, Any], parent: Mapping[str, Any]) -> No
 def _check_named_parent(
     config: Mapping[str, Any], parent: Mapping[str, Any], facts: Facts
 ) -> None:
-    """Raise UserError if the model or the tokenizer differs from the parent's.
+    """Raise UserError if a run has another model or tokenizer than its parent.
 
-    Dropout and `initializer_range` may differ. Collaborative attention may start from any
-    attention, which it re-parametrises.
+    `model.dropout` and `model.initializer_range` may differ. A model with collaborative attention
+    may start from any attention variant, since it can re-parametrise the weights.
     """
     same_task = config["task"]["name"] == parent["task"]["name"]
-    # Records of earlier versions lack newer keys, so add the values that these runs used.
+    # Old records lack newer keys, so add the values that their runs used implicitly.
     introduced = {
         key: value for key, value in INTRODUCED_AS.items() if key.startswith("model.")
     }
@@ -96,8 +99,8 @@ def _check_named_parent(
     ours |= _tokenizer_keys(config)
     if parent["task"].get("tokenizer") or not same_task:
         if "tokenizer" not in config["task"]:
-            wanted = "a task with the tokenizer of its parent"
-            remedy = "fine-tune it on mnli or squad"
+            wanted = "a task that can use the parent's tokenizer"
+            remedy = "choose task=mnli or task=squad"
             raise invalid_value("task", config["task"]["name"], wanted, remedy)
         expected["task.tokenizer"] = tokenizer_of(parent, facts)
         expected["task.vocabulary_size"] = parent["task"].get("vocabulary_size")
@@ -126,7 +129,7 @@ def _check_equal(
             wanted = "null" if value is None else value
             remedy = f"set {key}={wanted}"
             if key == "data.digest":
-                remedy = "train on the parent's text"
+                remedy = "choose the text that the parent was trained on"
             raise invalid_value(
                 key, own, f"{wanted}, the value of parent={parent}", remedy
             )

@@ -1,4 +1,8 @@
-"""The data classes of a plan: configurations, points and runs."""
+"""The data classes of a plan.
+
+An arm is one curve of an experiment. A configuration is a point on this curve, without a seed. For
+each seed, the plan has a planned point and a run that measures it. Planned points may share a run.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +18,12 @@ from sweeper.plan.facts import Size
 from sweeper.store.records import Record
 
 Rounds = Sequence[Mapping[str, Any]]
-"""The earlier rounds of `hydra.sweeper.decide` as plain data: their seeds and verdicts."""
+"""The seeds and verdicts of earlier rounds of `hydra.sweeper.decide`, as plain data."""
 
 
 @dataclass(frozen=True)
 class Matched:
-    """The target of a matched point, and the size of the model that came nearest to it."""
+    """The target size of a matched point, and the size that its model achieves."""
 
     to: str
     count: str
@@ -43,14 +47,15 @@ class Configuration:
     Attributes:
         arm: the arm.
         values: the values from the arm's grid, and the value of the solved key.
-        config: the config of the point's runs. Its seed counts only if `once` is True.
+        config: the config of the point's runs. Unless `once` is True, each run has another seed.
         size: the size of the model.
         matched: the target size and the achieved one, if the arm is matched.
-        parent: if set, each run starts from this configuration's run with the same seed.
+        parent: the parent configuration, or None. Each run starts from the parent's run with the
+            same seed.
         once: whether the point has only one run, with the seed in `config`.
         chosen: the values that tuning chose.
-        alternative_to: the `values` of another configuration of the same point, if this is the
-            second one. A point has two if trials could not tell which tuned values are better.
+        alternative_to: None, or the `values` of the point's first configuration if this is the
+            second. A point has two if trials could not tell which tuned values are better.
     """
 
     arm: Arm
@@ -89,7 +94,7 @@ class Plan:
     scale: str
     outputs: Path
     experiments: Mapping[str, Experiment]
-    texts: Mapping[str, str]  # descriptions of the training text
+    texts: Mapping[str, str]  # describes the training texts
     configurations: Mapping[str, list[Configuration]]
     points: list[PlannedPoint] = field(default_factory=list)
     runs: Mapping[str, Record] = field(default_factory=dict)
@@ -108,11 +113,11 @@ class Plan:
 
     @property
     def tuned(self) -> bool:
-        """True if at least one experiment of the plan is tuned."""
+        """True if an experiment of the plan is tuned."""
         return any(one.tune for one in self.experiments.values())
 
     def as_data(self, rounds: Rounds = ()) -> dict[str, Any]:
-        """Return the plan as plain data, with the `rounds` that came before it."""
+        """Return the plan as plain data, including the earlier `rounds`."""
         return {
             # The command as the user wrote it: sweep.py without its folder, and overrides without
             # the `++` that sweep.py adds.

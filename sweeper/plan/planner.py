@@ -42,7 +42,7 @@ from sweeper.store.runs import RunStore
 
 @dataclass
 class Planner:
-    """A planner that keeps composed configs and sizes for the next command line."""
+    """A planner that turns command lines into plans, and caches composed configs."""
 
     composer: Composer
     process: SizeServer
@@ -51,8 +51,7 @@ class Planner:
     def plan(self, arguments: Iterable[str]) -> Plan:
         """Return the plan of a command line. Raise UserError if any of its runs could not train."""
         command_line = read(arguments, self.composer, max_points=self.max_runs)
-        # An override may set a key that only the experiment's task has, so compose with the first
-        # experiment.
+        # Compose with the first experiment, since overrides may set keys of its task.
         chosen = [f"experiment={name}" for name in command_line.experiments[:1]]
         template = self.composer.base([*chosen, *command_line.fixed.values()])
         outputs = _outputs_folder(template)
@@ -97,7 +96,7 @@ class Planner:
             name = given_name or name_of(command_line, shipped, self.composer)
             made = with_command_line(shipped, axes, command_line.values)
             if made.finetune and "parent" in command_line.keys:
-                # All sizes are the parent's, so claims on sizes have nothing to compare.
+                # All points have the parent's model, so claims about sizes have nothing to compare.
                 made.claims = command_line.values.get("experiment.claims", [])
             found[name] = replace(made, name=name)
         if not command_line.experiments:
@@ -142,8 +141,8 @@ class Planner:
     def _check_arms(self, yaml: str, command_line: CommandLine) -> None:
         """Raise UserError if an override changes an arm that the yaml does not have.
 
-        Only an override that begins with one plus sign may add an arm. sweep.py writes `++` before
-        overrides without one.
+        To add an arm, the user writes `+` before the override. sweep.py writes `++` before
+        overrides that have no plus sign.
         """
         named = {key.split(".")[2]: text for key, text in command_line.fixed.items()
                  if key.startswith("experiment.arms.") and text.startswith("++")}  # fmt: skip
@@ -268,7 +267,7 @@ def _check_metrics(
 ) -> list[str]:
     """Return the metrics to show for a point. Raise UserError if its task does not measure them.
 
-    `measured`: the metrics of each task. An empty list means that they are unknown.
+    `measured`: the metrics that each task measures, or an empty list if they are unknown.
     """
     name = experiment.yaml or experiment.name
     task = str(point.config["task"]["name"])

@@ -1,4 +1,4 @@
-"""Checks that refuse configs that name code to run, or that hold secrets.
+"""Refuse configs that name code to run or hold secrets.
 
 Hydra calls the function that a `_target_` names, and a resolver can copy environment variables into
 saved files. Headroom needs neither, since it finds tasks and models by name. The checks also cover
@@ -23,8 +23,8 @@ SECRET = re.compile(
 AWAY = re.compile(r"[/\\$~]|\.\.")
 RESOLVER = re.compile(r"\$\{\s*[\w.]+\s*:")
 SUFFIX = re.compile(r"\.ya?ml(?=,|$)")
-# A config key below the `set` or `grid` of an arm, as in experiment.arms.a.set.model.heads. Hydra
-# would read its dots as sections of the experiment.
+# A config key inside the `set` or `grid` of an arm, as in experiment.arms.a.set.model.heads. Hydra
+# would read `model` as a section of `set`.
 DOTTED = re.compile(r"(experiment\.(?:.+\.)?(?:set|grid))\.(.+\..+)")
 # A command line may set only these parts of Hydra's own section.
 HYDRA = (
@@ -38,8 +38,8 @@ HYDRA = (
 FOLDERS = frozenset("-cd --config-dir -cp --config-path -cn --config-name".split())
 SWEEPS = FOLDERS | {"-m", "--multirun"}
 WITH_VALUE = FOLDERS | frozenset("-c --cfg -p --package".split())
-# Flags with which Hydra prints help or the config. Hydra's other flags are refused, since one of
-# them reads a pickle.
+# These flags make Hydra print help or the config. Hydra's other flags are refused, since
+# --experimental-rerun reads a pickle.
 PRINTS = frozenset(
     "--resolve -h --help --hydra-help -i --info -sc --shell-completion".split()
 )
@@ -113,7 +113,7 @@ def refuse_key(key: str) -> None:
 
 
 def refuse_path(key: str, value: str) -> None:
-    """Raise UserError if a yaml file is chosen by a path, or by a name with its suffix."""
+    """Raise UserError if an override chooses a yaml file by its path, or with `.yaml`."""
     if SUFFIX.search(value):
         name = SUFFIX.sub("", value)
         remedy = f"write {sanitize(key)}={sanitize(name)}"

@@ -15,13 +15,13 @@ from sweeper.store.records import Record
 def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:
     """Return the plan with a point and a run for each configuration and seed.
 
-    A parent gets at least as many seeds as its children. If several arms or experiments share a
-    configuration, it gets the same number of seeds in all of them.
+    A parent gets at least as many seeds as its children. A configuration that several arms or
+    experiments share gets the same number of seeds in all of them.
 
     Args:
         plan: the plan; its points and runs are replaced.
-        wanted: for each configuration that needs more seeds than its arm or experiment lists, their
-            number. The key is the id of the configuration's run with the first seed.
+        wanted: the number of seeds of each configuration that needs more than its arm or
+            experiment lists. The key is the id of the configuration's run with the first seed.
     """
     points: list[PlannedPoint] = []
     runs: dict[str, Record] = {}
@@ -70,8 +70,11 @@ def _more_seeds(
 ) -> list[int]:
     """Return the number of seeds of each configuration in `found`.
 
-    `own` has the smallest allowed number for each, which its arm or experiment sets. In `found`,
-    parents precede their children.
+    Args:
+        found: the configurations. Parents precede their children.
+        experiment: their experiment.
+        wanted: as for `with_seeds`.
+        own: the smallest allowed number of seeds of each configuration.
     """
 
     def first_run(one: Configuration) -> str:
@@ -92,8 +95,8 @@ def _more_seeds(
 def _seeds(one: Configuration, experiment: Experiment, number: int) -> list[int]:
     """Return the first `number` seeds of a configuration.
 
-    The seeds of its arm or experiment come first, and then those of its parent. A configuration
-    without a parent goes on with the next larger numbers. Seeds of tuning trials are left out.
+    The seeds of its arm or experiment come first. The parent's seeds follow or, without a parent,
+    the next larger numbers. Leave out the seeds of tuning trials.
     """
     if one.once:
         return [one.config["seed"]]

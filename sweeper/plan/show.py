@@ -1,4 +1,4 @@
-"""Printing of a plan: a table of its points, with sizes and states, and totals below it."""
+"""Print a plan as a table of points with sizes and states. Print totals below the table."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ _SIZE_COLUMNS = {
     "cache B/token": "cache_bytes_per_token",
 }
 _MANY = 200  # a plan with more points is not listed in full
-_LISTED = 40  # the number of points to list of a plan with more than `_MANY`
+_LISTED = 40  # list this many points of a plan with more than `_MANY`
 REAL_TEXT = ("cpu", "gpu", "paper")  # scales whose models are sized for real text
 _ANY_WIDTH = 10_000  # characters; wider than any terminal
 
@@ -66,7 +66,7 @@ def print_plan(
         console.print(table)
         if len(shown) < len(rows):
             console.print(
-                f"... and {len(rows) - len(shown)} more (hydra.verbose=true lists all)"
+                f"... and {len(rows) - len(shown)} more points (hydra.verbose=true lists all)"
             )
     used = sum(
         uses > 1 for uses in Counter(point.run for point in plan.points).values()
@@ -82,7 +82,7 @@ def print_plan(
 
 
 def unfit_scale(plan: Plan, runs: Iterable[str]) -> str:
-    """Return a warning if runs would train on text that does not fit their scale, else ""."""
+    """Return a warning if the plan's scale does not suit the training text of `runs`, else ""."""
     configs = (plan.runs[run].config for run in runs)
     on_text = (config for config in configs if "vocabulary_size" in config["task"])
     generated = [config["data"]["source"] == "sample" for config in on_text]
@@ -108,7 +108,7 @@ def _table(
 ) -> Table:
     """Return the table of points.
 
-    If `narrow`, show only one size, the parameters, and write matches below the points.
+    If `narrow`, show no size but `params`, and write the target of a match below its point.
     """
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("arm", overflow="fold")
@@ -131,7 +131,7 @@ def _table(
     for seeds in rows:
         first = seeds[0]
         size, matched = plan.runs[first.run].size, first.matched
-        setting = _words(describe_values(first.values) or "as configured")
+        setting = _literal(describe_values(first.values) or "as configured")
         match = ""
         if matched:
             match = f"{matched.error:+.2%} from {matched.count} of {matched.to}"
@@ -145,17 +145,17 @@ def _table(
                 state += f", shared with {owner[point.run]}"
             states[state] += 1
         table.add_row(
-            _words(first.arm),
+            _literal(first.arm),
             first.task,
-            Text(f"{setting}\n  {_words(match)}") if match and narrow else setting,
+            Text(f"{setting}\n  {_literal(match)}") if match and narrow else setting,
             short(size["params_total"]),
             *(() if narrow else (short(size[key]) for key in columns.values())),
-            *(() if narrow else (_words(match),)),
-            _words("; ".join(f"{n} {state}" for state, n in states.items())),
+            *(() if narrow else (_literal(match),)),
+            _literal("; ".join(f"{n} {state}" for state, n in states.items())),
         )
     return table
 
 
-def _words(text: str) -> Text:
-    """Return `text` for Rich, which then ignores any markup or terminal codes in it."""
+def _literal(text: str) -> Text:
+    """Return `text` for Rich to print literally, without markup or terminal codes."""
     return Text(errors.sanitize(text, 1000))

@@ -1,4 +1,4 @@
-"""Estimates of how long runs take: their FLOPs times the seconds per FLOP of similar runs."""
+"""Estimate how long a run takes: its FLOPs times the seconds per FLOP of similar runs."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -11,20 +11,20 @@ from sweeper.store.files import canonical
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, Taken
 
-# Until a run has finished, assume this many seconds for its start and its evaluation.
-BESIDE_S = 1.0
+# Before any run has finished, assume that its start and evaluation take this many seconds.
+OVERHEAD_S = 1.0
 OTHERS = 50  # read at most this many finished runs of other plans
-# Keep only this many measurements of similar runs: the newest, since a machine's load changes.
+# Keep this many measurements of similar runs. Drop older ones, since a machine's load changes.
 NEWEST = 20
-# Measure the speed only of runs that have trained this share of their steps.
+# Ignore the speed of a run that has trained a smaller share of its steps than this.
 ENOUGH = 0.05
 
 
 class Throughput:
     """An estimator of how long runs take on one kind of device, based on measured runs.
 
-    The estimate is the median over the most similar measurements that exist: of the same run, else
-    of the same model on the same task, else of the same task, else of all runs.
+    Each estimate is a median of measurements. It uses the first of these groups that has any: the
+    run itself, runs with the same model and task, runs with the same task, all runs.
 
     Args:
         assumed: the seconds per FLOP to assume before anything is measured; 0 if unknown.
@@ -32,10 +32,11 @@ class Throughput:
 
     def __init__(self, assumed: float = 0.0) -> None:
         self._assumed = assumed
-        # Seconds, as {group of similar runs: {run id: seconds}}.
+        # The seconds per FLOP of training, and the seconds of overhead (start and evaluation). Both
+        # dicts have the form {group of similar runs: {run id: seconds}}.
         self._per_flop: dict[str, dict[str, float]] = {}
-        self._beside: dict[str, dict[str, float]] = {}
-        self._similar: dict[str, list[str]] = {}  # from a run's id to its groups
+        self._overhead: dict[str, dict[str, float]] = {}
+        self._similar: dict[str, list[str]] = {}  # the groups of each run
 
     @property
     def measured(self) -> bool:
@@ -43,26 +44,28 @@ class Throughput:
         return bool(self._per_flop)
 
     def learn(
-        self, run: Record, training: float, beside: float | None, share: float = 1.0
+        self, run: Record, training: float, overhead: float | None, share: float = 1.0
     ) -> bool:
-        """Record a measurement of a run, which replaces an earlier one. Return `measured`.
+        """Record how long a run took, in place of an earlier measurement. Return `measured`.
 
         Args:
             run: the run.
             training: the seconds of training so far.
-            beside: the seconds that start and evaluation took; None if unknown.
+            overhead: the seconds that start and evaluation took; None if unknown.
             share: the share of its steps that the run has trained, from 0 to 1.
         """
         if run.flops and share >= ENOUGH:
             self._note(self._per_flop, run, training / (run.flops * share))
-        if beside is not None:
-            self._note(self._beside, run, beside)
+        if overhead is not None:
+            self._note(self._overhead, run, overhead)
         return self.measured
 
     def expected(self, run: Record) -> Taken:
-        """Return the seconds that a run is expected to take. Training is 0 if it is unknown."""
+        """Return the expected seconds of a run. Those of training are 0 if its speed is unknown."""
         per_flop = self._median(self._per_flop, run, self._assumed)
-        return Taken(run.flops * per_flop, self._median(self._beside, run, BESIDE_S))
+        return Taken(
+            run.flops * per_flop, self._median(self._overhead, run, OVERHEAD_S)
+        )
 
     def estimate(self, runs: Iterable[Record]) -> dict[str, float]:
         """Return the expected seconds of training, by run id, or {} if nothing is measured yet."""
@@ -73,7 +76,8 @@ class Throughput:
     ) -> None:
         for name in self._groups(run):
             group = known.setdefault(name, {})
-            group.pop(run.id, None)  # so that the new value is inserted last
+            # Pop the old value, so that the new one is inserted last.
+            group.pop(run.id, None)
             group[run.id] = value
             if len(group) > NEWEST:
                 del group[next(iter(group))]
@@ -108,7 +112,7 @@ def device_of(plan: Plan, backend: Backend) -> str:
 
 
 def measured(plan: Plan, store: RunStore, backend: Backend) -> Throughput:
-    """Return a Throughput that has learned from the finished runs of a plan.
+    """Return a Throughput that has learned from finished runs of a plan.
 
     For tasks without a finished run in the plan, it learns from the newest runs of other plans.
     """
@@ -124,8 +128,8 @@ def measured(plan: Plan, store: RunStore, backend: Backend) -> Throughput:
         with suppress(UserError, OSError):  # skip a damaged run of another plan
             others += _finished([store.run(run_id).record()], store, device)
     found = Throughput()
-    for run, training, beside in (*others, *own):
-        found.learn(run, training, beside)
+    for run, training, overhead in (*others, *own):
+        found.learn(run, training, overhead)
     return found
 
 
@@ -136,7 +140,7 @@ def _task(run_id: str) -> str:
 def _finished(
     runs: Iterable[Record], store: RunStore, device: str
 ) -> Iterator[tuple[Record, float, float | None]]:
-    """Yield finished runs that trained on `device`, with the arguments of `Throughput.learn`."""
+    """Yield (run, seconds of training, seconds of overhead) for runs finished on `device`."""
     for run in runs:
         result = store.run(run.id).result() or {}
         training = result.get("seconds")

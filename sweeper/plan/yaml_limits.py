@@ -12,7 +12,7 @@ MOST_VALUES = 100_000  # an alias counts as all values of its anchor
 DEEPEST = 50  # levels of nesting
 LONGEST_NUMBER = 300  # digits
 
-# YAML also allows hexadecimal, octal and binary numbers, and base 60, as in 1:59:59.
+# Besides decimal numbers, YAML has hexadecimal, octal and binary ones, and base 60 (1:59:59).
 _NUMBER = re.compile(r"(0[xob])?[\da-fA-F:.]+")
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -31,7 +31,7 @@ def check_yaml(folder: Path) -> None:
 
 
 def _excess(events: Iterator[yaml.Event]) -> str:
-    """Return which limit a file exceeds, as the end of a sentence, or "" if it exceeds none."""
+    """Return a phrase that says which limit a file exceeds, or "" if it exceeds none."""
     # For each anchor whose node has been read completely, the number of values in the node.
     sizes: dict[str, int] = {}
     # For each open collection, its anchor and the number of values before it.

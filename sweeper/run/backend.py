@@ -1,4 +1,4 @@
-"""The interface between the schedule and the backends: jobs and the resources of a run."""
+"""The interface between the schedule and the backends."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Resources:
 
 
 def device_hours(config: Mapping[str, Any], seconds: float) -> float:
-    """Return the device hours of a run with this config that trains for this many seconds."""
+    """Return the device hours of a run that has this config and trains for `seconds`."""
     needed = Resources.of(config)
     return seconds * needed.devices * needed.nodes / 3600
 
@@ -79,9 +79,9 @@ class Job:
 
     Attributes:
         run: the id of the run.
-        cost: its training FLOPs. Among jobs of equal rank, the most expensive one starts first.
+        cost: its training FLOPs. Among jobs of equal rank, those with more FLOPs start first.
         parent: the id of the run whose weights it starts from, or None.
-        rank: its place in the order of starts. Jobs with lower ranks start first.
+        rank: jobs with lower ranks start first.
     """
 
     run: str
@@ -97,7 +97,7 @@ class Backend(Protocol):
         code: the folder of the code that jobs execute. The local backend does not use it.
         poll_s: the shortest time between two polls of a job. It limits the load on shared disks.
         queues: whether `start` accepts a run whose parent is still running.
-        slots: the number of runs that the backend executes at the same time.
+        slots: how many runs the backend executes at the same time. Each run takes up one slot.
         device: "cpu" or "gpu".
     """
 
@@ -109,7 +109,7 @@ class Backend(Protocol):
 
     @property
     def note(self) -> str:
-        """The reason why the backend cannot start runs at present. Empty if it can."""
+        """The reason why the backend cannot start runs at present, or "" if it can."""
         return ""
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
@@ -118,8 +118,8 @@ class Backend(Protocol):
         Args:
             run: the directory of the run.
             slot: the slot that `grant` returned.
-            after: the handle of the parent's job, if the parent is still running. Only a backend
-                with `queues` receives it.
+            after: the handle of the parent's job, if the parent is still running. It is None unless
+                `queues` is True.
         """
 
     def warm(self) -> None:
@@ -129,7 +129,7 @@ class Backend(Protocol):
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
         """Return the slot to start a run in, or None if the run has to wait.
 
-        The schedule calls this for its runs in order. While a run waits, no later run gets a slot.
+        The schedule asks for one run after the other. While a run waits, no later run gets a slot.
         """
         return free[0] if free else None
 
@@ -152,5 +152,5 @@ class Backend(Protocol):
         return ""
 
     def exit_reason(self, job: int) -> str:
-        """Return why a job must not start again, such as after `scancel`. Return "" if it may."""
+        """Return why an ended job must not start again, such as `scancel`. Return "" if it may."""
         return ""

@@ -1,4 +1,4 @@
-"""Reactions to failures: a watchdog kills hanging jobs, and a breaker prevents further starts."""
+"""Reactions to failures. A watchdog kills hanging jobs. A breaker prevents further starts."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from sweeper.run.options import SweepOptions
 from sweeper.store.attempts import Cause
 from sweeper.store.runs import RunStore, Status
 
-# These causes come from a run's own settings, so the breaker does not count them.
+# These failures come from a run's own settings, so the breaker does not count them.
 OWN = (Cause.NAN, Cause.OUT_OF_GPU_MEMORY, Cause.OUT_OF_HOST_MEMORY)
 
-DUMP = signal.SIGUSR1  # on this signal a job writes the stack of each thread to its log
-SLOW = 10  # a job hangs only if a batch takes this many times the median batch
+DUMP = signal.SIGUSR1  # makes a job write the stack of each thread to its log
+# A job hangs only if a batch takes this many times as long as the median batch.
+SLOW = 10
 Progress = tuple[int, object, object]  # (finished batches, step, phase)
 
 
@@ -32,8 +33,8 @@ class Breaker:
 
     Attributes:
         policy: the options of the sweep. They set the number of equal failures and the budget.
-        spent_h: the device hours of finished runs, including those of earlier sweeps.
-        tripped: why it has tripped. Empty while jobs may start.
+        spent_h: the device hours of finished runs, including runs of earlier sweeps.
+        tripped: why the breaker has tripped, or "" while jobs may start.
     """
 
     policy: SweepOptions
@@ -66,7 +67,8 @@ class Breaker:
         if len(self._alike) == self.policy.equal_failures and not self.tripped:
             count = len(self._alike)
             self.tripped = (
-                f"{count} runs in a row failed for the same reason ({status.reason})"
+                f"{count} runs in a row failed for the same reason ({status.reason}); "
+                "correct the cause, and repeat the command"
             )
 
 
@@ -86,8 +88,8 @@ class _Watched:
         progress: the progress at the last poll.
         since: the time when the progress last changed.
         paces: the durations of recent batches, in seconds.
-        sent: the signal that the watchdog sent last, or None.
-        sent_at: the time of this signal.
+        sent: the last signal that the watchdog sent, or None.
+        sent_at: when the watchdog sent it.
     """
 
     progress: Progress
@@ -119,7 +121,7 @@ class Watchdog:
     def due(
         self, attempt: str, heartbeat: Mapping[str, Any] | None
     ) -> signal.Signals | None:
-        """Return the signal to send now to the attempt with this heartbeat, or None."""
+        """Return the signal to send now to an attempt that has this heartbeat, or None."""
         now, beat = self.clock(), heartbeat or {}
         progress: Progress = (
             int(beat.get("work", 0)),

@@ -1,4 +1,4 @@
-"""The time until a set of runs has ended, given the duration of each run."""
+"""Estimate when a set of runs will have ended, given the duration of each run."""
 
 import heapq
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ def makespan(
 
 
 def remaining(duration: Taken, share: float) -> float:
-    """Return the seconds that a run still takes after a checkpoint.
+    """Return the seconds that a run takes from a checkpoint to its end.
 
     Args:
         duration: the duration of the run from its first step.
@@ -56,8 +56,7 @@ def remaining(duration: Taken, share: float) -> float:
 def share_done(run: Run, steps: int) -> float:
     """Return the fraction of its steps that a run has done.
 
-    While the run trains, this counts all its steps. Otherwise it counts the steps up to the newest
-    checkpoint.
+    If no process trains the run, count only the steps before its newest checkpoint.
     """
     if not steps or not run.attempts():
         return 0.0

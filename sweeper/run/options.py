@@ -1,4 +1,4 @@
-"""The options of a sweep, and the base class for the options of backends.
+"""The options of a sweep, and the base class of the options of backends.
 
 These dataclasses are the schema of `hydra.sweeper` and `hydra.launcher`. Hydra checks keys and
 types. `__post_init__` checks the ranges of the values. The yaml files in conf/hydra/ repeat the
@@ -18,7 +18,8 @@ from sweeper.store.liveness import HEARTBEAT_SECONDS
 from sweeper.store.runs import Status
 
 LONGEST_WAIT_S = 600.0
-LEAST_S = 3 * HEARTBEAT_SECONDS  # a shorter limit could expire between two heartbeats
+# A shorter time limit could expire although heartbeats arrive.
+LEAST_S = 3 * HEARTBEAT_SECONDS
 # After a failure with one of these causes, another start may succeed. Runs are deterministic, so
 # any other failure would repeat.
 TRANSIENT = (Cause.INTERRUPTED, Cause.KILLED, Cause.HANG, Cause.DISK_FULL)
@@ -29,7 +30,7 @@ class Limit(NamedTuple):
 
     Attributes:
         fits: a function that returns whether a value meets the condition.
-        expected: the condition, for messages.
+        expected: the description of the condition in messages.
     """
 
     fits: Callable[[Any], object]
@@ -54,7 +55,7 @@ LINES = Limit(
 
 @dataclass
 class LimitedOptions:
-    """The base class of the options of a sweep or a backend. It checks their ranges."""
+    """The base class of the options of a sweep or a backend. It checks the ranges of values."""
 
     # The section of the config that holds these options.
     section: ClassVar[str] = "hydra.launcher"
@@ -70,7 +71,7 @@ class LimitedOptions:
 
 
 Retrain = StrEnum("Retrain", ["changed"])
-"""A selection of finished runs to train again. `changed` selects runs whose code has changed."""
+"""Which finished runs to train again. `changed` means the runs whose code has changed."""
 
 
 @dataclass
@@ -96,12 +97,12 @@ class SweepOptions(LimitedOptions):
     def again(self, status: Status, tries: int) -> bool:
         """Return whether a run that ended with `status` after `tries` starts may start again.
 
-        After a full disk the answer is always True, since the run did not cause the failure.
+        After a full disk, always return True, since the run did not cause the failure.
         """
         if status.cause not in TRANSIENT:
             return False
         return status.cause is Cause.DISK_FULL or tries < self.tries
 
     def wait(self, tries: int) -> float:
-        """Return the seconds to wait before the next start. The wait doubles with each try."""
+        """Return the seconds to wait before the next start. They double with each try."""
         return float(min(LONGEST_WAIT_S, self.wait_s * 2 ** (min(tries, 32) - 1)))

@@ -1,8 +1,7 @@
 """The progress of a schedule: the time left, and the display in a terminal or a log.
 
-`TimeLeft` estimates the time left from the measured times of similar runs. It passes its
-measurements to a function `learn`: the duration of each finished run, and, after PACE_S seconds,
-the speed of each running job.
+`TimeLeft` measures the duration of each finished run and, after PACE_S seconds, the speed of each
+running job. It passes the measurements to a function `learn`, which improves the estimates.
 """
 
 import time
@@ -27,13 +26,13 @@ AFTER = 0.85
 PACE_S = 3.0  # observe a run for this long before using its speed
 HEARTBEAT_S = 60.0  # print a line to a log at least this often
 BAR_WIDTH = 40
-REST = 20  # an estimate that took t seconds to compute is reused for 20 t
+REST = 20  # reuse an estimate for this many times the seconds that it took to compute
 
 Learn = Callable[[str, float, float | None, float], bool]
 """A function `learn(run, training, overhead, share)` that updates the estimates.
 
-The run trained the fraction `share` of its steps in `training` seconds. `overhead` is the time that
-its process spent on anything but training steps, in seconds, or None if the run has not ended. The
+The run trained the fraction `share` of its steps in `training` seconds. `overhead` is how many
+seconds everything else took, such as the start and the evaluation, or None for a running job. The
 function returns whether it can now estimate the durations of all runs.
 """
 
@@ -44,10 +43,10 @@ class _Running:
 
     Attributes:
         at: the time when the job last reported a new step, or started.
-        share: the fraction of its steps that was done at that time.
-        overhead: the fraction of its overhead that was left at that time.
-        first: the time of its first reported step, and the fraction of steps done then.
-        heartbeat: its newest heartbeat.
+        share: the fraction of the steps that was done at the time `at`.
+        overhead: the fraction of the overhead that was left at the time `at`.
+        first: the time of the first reported step, and the fraction of steps done then.
+        heartbeat: the newest heartbeat.
     """
 
     at: float
@@ -117,7 +116,7 @@ class TimeLeft:
                 self.measured = self.learn(run, seconds, None, share - job.first[1])
 
     def heartbeat(self, run: str) -> Mapping[str, Any]:
-        """Return the newest heartbeat that `follow` has recorded of a running job."""
+        """Return the last heartbeat of a running job that `follow` recorded."""
         return self._running[run].heartbeat
 
     def of_run(self, run: str) -> float:
@@ -138,7 +137,7 @@ class TimeLeft:
                 for run, state in schedule.states.items()
                 if state.phase is Phase.WAITING
             }
-            # In these cases the schedule starts no more jobs.
+            # The schedule starts no more jobs, so do not count the waiting ones.
             if schedule.stopping or schedule.breaker.tripped:
                 waiting = {}
             under_way = {run: self.of_run(run) for run in self._running}
@@ -151,8 +150,8 @@ class TimeLeft:
 class Display(ExitStack):
     """The display of a schedule: a live table in a terminal, or lines in a log.
 
-    The schedule calls `changed` to update it. A log gets a line for each run that ends. After a
-    minute without one it gets a line with totals.
+    The schedule calls `changed` to update it. A log gets a line for each run that ends, and a line
+    with totals after each minute without other lines.
 
     Attributes:
         console: the terminal or log.
@@ -183,7 +182,7 @@ class Display(ExitStack):
             )
             self._live = self.enter_context(live)
             if len({label.partition("/")[0] for label in self.labels.values()}) == 1:
-                # All runs belong to one experiment, so omit its name to save space.
+                # Omit the name of the experiment, which is the same for all runs.
                 self.labels = {
                     run: label.partition("/")[2] for run, label in self.labels.items()
                 }
@@ -240,7 +239,7 @@ class Display(ExitStack):
     def _done_line(
         self, schedule: Schedule, run: str, before: str, seconds: float | None
     ) -> Text:
-        """Return the line of a done run: its name, its metric and its time."""
+        """Return the line of a done run, with name, metric and duration."""
         metric = self.metrics[run]
         result = schedule.store.run(run).result() or {}
         value = result.get("metrics", {}).get(metric)
@@ -265,8 +264,8 @@ class Display(ExitStack):
     def _table(self, schedule: Schedule) -> Group:
         """Return the table of running jobs, with the sweep's progress bar below it."""
         table = Table(box=None, pad_edge=False, header_style="bold")
-        # In a narrow terminal, rich shrinks columns without `no_wrap` first. Only this column lacks
-        # it. Its cells have it, so rich ends long names with an ellipsis.
+        # In a narrow terminal, rich shrinks this column first, since it lacks `no_wrap`. Its cells
+        # have `no_wrap`, so rich ends long names with an ellipsis.
         table.add_column("running")
         for column in ("step", "loss", "tokens/s", "left"):
             table.add_column(column, justify="right", no_wrap=True)
@@ -288,7 +287,7 @@ class Display(ExitStack):
         return Group(table, *below, bar)
 
     def _row(self, run: str) -> list[Text | str]:
-        """Return the row of a running job: its name, step, loss, speed and time left."""
+        """Return the row of a running job, with name, step, loss, speed and time left."""
         heartbeat = self.time_left.heartbeat(run)
         step, steps = heartbeat.get("step", 0), heartbeat.get("steps", 0)
         waits = "starting" if run in self._begun else "queued"

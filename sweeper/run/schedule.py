@@ -1,4 +1,4 @@
-"""The schedule of a sweep. It starts the jobs, parents first, and handles the end of each.
+"""The schedule of a sweep. It starts the jobs, parents first, and reacts when a job ends.
 
 Stop 4 of the road (CONTRIBUTING.md). In: a backend, and a job for each frozen record, with its cost
 and its parent. Out: each run is done or failed. Next: tasks/training/job.py, which a job executes.
@@ -44,9 +44,9 @@ class JobState:
     Attributes:
         job: the run, as a job to schedule.
         phase: its phase.
-        slot: the slot that it takes up. None if the slot is unknown, or while the run does not
+        slot: the slot that the run takes up. None if it is unknown, or while the run does not
             execute.
-        handle: the backend's handle of its job. None while another sweep's process trains the run.
+        handle: the backend's handle of the job. None while another sweep's process trains the run.
         own: whether this sweep has ever started the run.
         before: the number of the run's newest attempt when this sweep last started it. 0 if there
             was none, or if the backend has a queue.
@@ -54,7 +54,7 @@ class JobState:
         furthest: the highest step of any attempt.
         not_before: the earliest time of the next start.
         reason: why the run is in this phase, for messages.
-        status: the status at the last poll, while the run executes.
+        status: the status at the last poll. None while the run does not execute.
     """
 
     job: Job
@@ -116,9 +116,9 @@ class StatusPoller:
         return True
 
     def before_start(self, run: str) -> State:
-        """Return the state of the run `run`, which is the next to start.
+        """Return the state of the run that is the next to start.
 
-        The state is read from disk at most once in `interval_s` seconds.
+        Read the state from disk at most once in `interval_s` seconds.
         """
         asked, until, state = self._next
         now = time.monotonic()
@@ -129,7 +129,7 @@ class StatusPoller:
         return state
 
     def done(self, run: str) -> bool:
-        """Return whether a run outside the schedule is done. Cache a positive answer."""
+        """Return whether a run outside the schedule is done. Cache True, which never changes."""
         if run not in self._done and self.store.run(run).status().state is State.DONE:
             self._done.add(run)
         return run in self._done
@@ -144,8 +144,8 @@ class Schedule:
         backend: the backend that executes the jobs.
         jobs: the jobs to execute, in any order.
         policy: the options of the sweep.
-        changed: a callback. Its arguments are the schedule and a job that changed its phase. The
-            schedule also calls it every POLL_S seconds with None instead of a job.
+        changed: a callback with two arguments, the schedule and a job that changed its phase. The
+            schedule also calls it every POLL_S seconds, with None instead of a job.
         check_for_stop: a callback without arguments, which the schedule calls every POLL_S seconds.
             It raises KeyboardInterrupt to stop the sweep.
         clock: a function that returns the time in seconds.
@@ -244,7 +244,7 @@ class Schedule:
                     yield state
 
     def _free(self) -> list[int]:
-        """Return the free slots. An adopted run whose slot is unknown takes up any one of them."""
+        """Return the free slots, less one for each run of another sweep whose slot is unknown."""
         running = self._in(Phase.RUNNING)
         taken = {state.slot for state in running}
         adopted = sum(state.slot is None for state in running)
@@ -252,7 +252,7 @@ class Schedule:
         return free[: max(0, len(free) - adopted)]
 
     def _adopt(self, state: JobState) -> None:
-        """Wait for a run that another sweep's process trains. It takes up the slot of its GPUs."""
+        """Wait for a run that another sweep trains. Reserve the slot whose GPUs the run uses."""
         run = self.store.run(state.job.run)
         gpus = run.attempt(run.status().attempt).info().get("visible_gpus")
         taken = {other.slot for other in self._in(Phase.RUNNING) if other is not state}
@@ -286,7 +286,7 @@ class Schedule:
         self.check_for_stop()
 
     def _signal_if_hung(self, state: JobState, status: Status) -> None:
-        """If the watchdog finds that a run hangs, send the run the signal that is due."""
+        """If a run hangs, send it the signal that the watchdog chooses."""
         if self.stopping or not self.watchdog:
             return
         run = state.job.run
@@ -299,8 +299,8 @@ class Schedule:
     def _final_status(self, state: JobState) -> Status:
         """Return the status of a run whose process has ended.
 
-        A process may end without writing a cause. Then find the cause here: the disk is full, the
-        job ended during its start, or the watchdog killed it.
+        If the process wrote no cause, infer the cause: the disk is full, the job ended during its
+        start, or the watchdog killed the job.
         """
         run = self.store.run(state.job.run)
         status = run.status()
@@ -310,10 +310,10 @@ class Schedule:
             idle or status.cause in (Cause.KILLED, None)
         ):
             if self.store.full():
-                reason = "disk_full: the job could not write its results"
+                reason = "disk_full: the job could not write its results; free some disk space"
                 status = replace(status, cause=Cause.DISK_FULL, reason=reason)
             elif idle:
-                # The cause is unknown and may not recur, so set one that allows a restart.
+                # The cause is unknown and may not recur. KILLED allows a restart.
                 log = self.backend.start_log(state.handle)
                 reason = f"killed: the job ended while it was starting; its output is in {log}"
                 status = replace(
@@ -358,10 +358,10 @@ class Schedule:
         elif (
             self._parent_phase(state.job.parent) is not Phase.DONE and not self.stopping
         ):
-            # The backend had queued the run behind its parent, which did not finish. So this start
-            # does not count.
+            # The backend had queued the run after its parent, which did not finish. So do not count
+            # this start.
             state.tries = 0
-            self._move(state, Phase.WAITING, "its parent has to be done first")
+            self._move(state, Phase.WAITING, "its parent has to finish first")
         elif not self.stopping and (parts := self._halved(state.job.run, status)):
             state.tries = 0
             reason = f"{status.reason}; the next attempt uses {parts} micro-batches"
@@ -369,7 +369,7 @@ class Schedule:
         elif not self.stopping and (adopted or self.policy.again(status, state.tries)):
             state.not_before = self.clock() + self.policy.wait(max(1, state.tries))
             if status.cause is Cause.DISK_FULL:
-                # The disk is full for all runs, so delay the other waiting runs, too.
+                # The disk is full for every run, so delay the other waiting runs, too.
                 for waiting in self._in(Phase.WAITING):
                     waiting.not_before = max(waiting.not_before, state.not_before)
             self._move(state, Phase.WAITING, status.reason)

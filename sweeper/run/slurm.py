@@ -1,9 +1,9 @@
 """The backend that trains runs as Slurm jobs. Jobs that need equal resources form a job array.
 
 A sweep submits as many jobs as the cluster accepts. When jobs end, it submits more. Slurm holds the
-job of a run until its parent's job has ended. Queued jobs start even if the sweep has ended. If the
-user repeats the sweep's command, the new sweep finds them, because outputs/slurm/<run>.json names
-the job of each run.
+job of a run until the job of the run's parent has ended. Queued jobs start even if the sweep has
+ended. If the user repeats the command, the new sweep finds the queued jobs, because
+outputs/slurm/<run>.json names the job of each run.
 
 Slurm restarts a preempted job. Before its time limit a job saves and requeues itself (see
 slurm_job.py). The backend polls squeue. It asks sacct about jobs that squeue no longer lists.
@@ -45,8 +45,8 @@ Slurm has no state GONE. This backend uses it for a job that neither squeue nor 
 """
 ENDS = (signal.SIGTERM, signal.SIGKILL)
 # Submit\w*Limit matches AssocMaxSubmitJobLimit, QOSMaxSubmitJobPerUserLimit and
-# QOSGrpSubmitJobsLimit. Slurm calls a job array invalid if it exceeds MaxArraySize. Its jobs can
-# then be submitted one by one.
+# QOSGrpSubmitJobsLimit. Slurm reports an invalid job array if the array exceeds MaxArraySize. The
+# backend then submits the jobs one by one.
 _FULL_OR_AWAY = re.compile(
     "Submit\\w*Limit|Invalid job array"
     "|temporarily|job queue full|contact slurm controller|timed out|Connection refused"
@@ -59,12 +59,12 @@ After such a message, a later submission may succeed.
 """
 SILENT = "Slurm does not answer; queued jobs continue"
 TAKEN_AWAY = frozenset("BOOT_FAIL NODE_FAIL PREEMPTED REVOKED".split())
-"""The states of jobs that the cluster ended. Such an end does not count as a failure of the run."""
+"""The states of jobs that the cluster ended. Their runs do not count as failed."""
 FINAL = {
-    "CANCELLED": "was cancelled",
-    "OUT_OF_MEMORY": "was killed because it used too much host memory",
+    "CANCELLED": "was cancelled; repeat the command to train the run",
+    "OUT_OF_MEMORY": "was killed because it used too much host memory; raise hydra.launcher.mem_gb",
 }
-"""The states after which a job's runs are not started again, with their messages."""
+"""The states after which the runs of a job do not start again, each with its message."""
 _FAILED = OVER - {"COMPLETED"}
 
 
@@ -75,7 +75,7 @@ class QueuedRun:
     Attributes:
         path: the directory of the run.
         needed: the resources that the run needs.
-        after: the handle of its parent, if the parent was still running when `start` was called.
+        after: the handle of the run's parent, if the parent had not ended when `start` was called.
     """
 
     path: Path
@@ -92,7 +92,7 @@ class SlurmJob:
         runs: the directories of the runs that have not ended, by handle.
         parent: the job that has to end first, or None.
         state: the state that squeue or sacct reported last.
-        stopping: the last of SIGTERM and SIGKILL that the sweep sent to the job, or 0.
+        stopping: SIGTERM or SIGKILL if the sweep has sent it to the job, otherwise 0.
     """
 
     id: str
@@ -104,8 +104,8 @@ class SlurmJob:
     def ended(self) -> list[int]:
         """Return the handles of the runs that ended with the job.
 
-        The others have to be submitted again: unfinished runs of a job that the cluster ended, and
-        runs that the job did not begin because it failed before.
+        The backend submits the other runs again. They are the unfinished runs of a job that the
+        cluster ended, and the runs that a failed job did not begin.
         """
         if self.stopping or self.state == "CANCELLED":
             return [*self.runs]
@@ -188,7 +188,7 @@ class SlurmBackend(Backend):
         self._of[handle] = job
 
     def _earlier_job(self, run: Path) -> str:
-        """Return the id of the job that an earlier sweep queued for a run. Return "" otherwise."""
+        """Return the id of the job that an earlier sweep queued for a run, or "" if none did."""
         last = read_object(job_file(run), keys=("job", "name"))
         if last is None or (self._earlier or {}).get(last["job"]) != last["name"]:
             return ""
@@ -220,7 +220,7 @@ class SlurmBackend(Backend):
         return over
 
     def _close(self, job: SlurmJob) -> list[int]:
-        """Return the runs that ended with a job. Its other runs wait for the next submission."""
+        """Return the runs that ended with a job. Submit its other runs again later."""
         ended = job.ended()
         for handle in sorted(job.runs.keys() - ended):
             del self._of[handle]
@@ -233,9 +233,9 @@ class SlurmBackend(Backend):
         return job in self._of and self._of[job].state != "PENDING"
 
     def signal(self, job: int, number: int) -> None:
-        """Send a signal to the job of a run. SIGTERM and SIGKILL cancel a job that is pending.
+        """Send a signal to the job of a run. SIGTERM and SIGKILL cancel a pending job.
 
-        Runs may share a job, so send each of these two signals only once.
+        Several runs may share a job, so send SIGTERM and SIGKILL only once to each job.
         """
         if job not in self._of:
             if number in ENDS:
@@ -267,15 +267,15 @@ class SlurmBackend(Backend):
         return f"its Slurm job {ended.id} {FINAL[ended.state]}"
 
     def _drop(self, handle: int) -> None:
-        # A second signal may arrive before `ended` reports the run. It is no longer waiting then.
+        # After a first signal, the run no longer waits.
         if handle in self._waiting:
             self._waiting.remove(handle)
             self._dropped.append(handle)
 
     def _submit_waiting(self) -> None:
-        """Submit the waiting runs, one job array per group of `_kinds`, until Slurm refuses one."""
+        """Submit each group of waiting runs as a job array, until Slurm refuses one."""
         self._refusal = ""
-        for (needed, parent), runs in self._kinds().items():
+        for (needed, parent), runs in self._groups().items():
             # A job on several nodes trains a single run, with one task on each node.
             each = self._options.runs_per_job if needed.nodes == 1 else 1
             jobs = [runs[first : first + each] for first in range(0, len(runs), each)]
@@ -285,7 +285,7 @@ class SlurmBackend(Backend):
                 self._refusal = str(refused)
                 return
 
-    def _kinds(self) -> dict[tuple[Resources, SlurmJob | None], list[int]]:
+    def _groups(self) -> dict[tuple[Resources, SlurmJob | None], list[int]]:
         """Group the waiting runs, as jobs of one array need equal resources and the same parent.
 
         Leave out runs whose parent is not submitted yet. Drop runs whose parent failed or was
@@ -294,7 +294,7 @@ class SlurmBackend(Backend):
         Returns:
             A dict from (resources, parent's job) to the handles of the runs.
         """
-        kinds: dict[tuple[Resources, SlurmJob | None], list[int]] = {}
+        groups: dict[tuple[Resources, SlurmJob | None], list[int]] = {}
         for handle in [*self._waiting]:
             run = self._runs[handle]
             parent = self._of.get(run.after or 0)
@@ -303,15 +303,15 @@ class SlurmBackend(Backend):
             if run.after and parent is None:
                 self._drop(handle)
                 continue
-            # If the parent has ended, the job does not have to wait. But it needs the parent's
-            # result.
+            # If the parent has ended, the run does not have to wait. But it needs the result of the
+            # parent.
             if run.after and parent and run.after not in parent.runs:
                 if not Run(self._runs[run.after].path).result():
                     self._drop(handle)
                     continue
                 parent = None
-            kinds.setdefault((run.needed, parent), []).append(handle)
-        return kinds
+            groups.setdefault((run.needed, parent), []).append(handle)
+        return groups
 
     def _submit_jobs(
         self, jobs: Sequence[Sequence[int]], needed: Resources, parent: SlurmJob | None
@@ -368,8 +368,8 @@ class SlurmBackend(Backend):
             UserError: Slurm will never accept the jobs, or other users may change the code that the
                 jobs execute.
         """
-        # submitit keeps a job's files in a folder that has this name. The name must be new, because
-        # a reinstalled Slurm numbers its jobs from 1 again, and files of old jobs may exist.
+        # submitit keeps the files of a job in a folder with this name. Use a new name, because a
+        # reinstalled Slurm numbers jobs from 1 again, and an old job may have the same number.
         name = secrets.token_hex(6)
         executor = self._executor(name, needed, held_by)
         _write_job_files(jobs, [""] * len(jobs), name)
@@ -379,7 +379,7 @@ class SlurmBackend(Backend):
         return ids
 
     def _executor(self, name: str, needed: Resources, held_by: str = "") -> Any:
-        """Return submitit's executor for jobs called `name`. It uses the folder slurm/`name`."""
+        """Return submitit's executor for jobs called `name`, with its files in slurm/`name`."""
         import submitit
 
         folder = self._outputs / "slurm"
@@ -519,7 +519,7 @@ def leave_allocation() -> None:
 
 
 class NotNow(Exception):
-    """Raised when Slurm accepts no more jobs at present. It contains the message of sbatch."""
+    """Raised when Slurm accepts no more jobs at present, with the message of sbatch."""
 
 
 def refuse_shared(*folders: Path) -> None:

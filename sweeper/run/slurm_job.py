@@ -13,7 +13,7 @@ from typing import Any
 from sweeper.store.files import read_object
 
 INTERRUPTED = 75
-"""The exit code of `tasks.train` after SIGTERM. The Slurm job then exits with it, too."""
+"""The exit code of `tasks.train` after SIGTERM, and then also of the Slurm job."""
 
 
 def job_file(run: Path) -> Path:
@@ -24,8 +24,8 @@ def job_file(run: Path) -> Path:
 def belongs(run: Path, name: str) -> bool:
     """Return whether the job with this name has to train a run.
 
-    If a run was submitted twice, it belongs to the later job. So two jobs never train the same run.
-    A finished run belongs to no job.
+    A run that was submitted twice belongs to the later job, so that two jobs never train the same
+    run. A finished run belongs to no job.
     """
     job = read_object(job_file(run), keys=("name",)) or {}
     return job.get("name") == name and not (run / "result.json").exists()
@@ -35,18 +35,18 @@ def belongs(run: Path, name: str) -> bool:
 class RunsWork:
     """A callable that trains runs one after the other. submitit calls it in a Slurm job.
 
-    submitit calls it once per node, each time the job starts or Slurm requeues it. If a run fails,
-    the next one still starts. Before the time limit, submitit calls `checkpoint` and requeues the
-    job.
+    submitit calls it once per node whenever the job starts, also after Slurm has requeued the job.
+    If a run fails, the next one still starts. Before the time limit, submitit calls `checkpoint`
+    and requeues the job.
 
     A run receives SIGTERM from Slurm at a preemption or scancel, and from `checkpoint` before the
-    time limit. It then saves and exits with INTERRUPTED. If the job starts again, it continues the
-    run.
+    time limit. The run then saves and exits with INTERRUPTED. If the job starts again, it continues
+    this run.
 
     Attributes:
         runs: the directories of the runs.
         root: the folder of the code.
-        name: the name of the job. It trains only the runs that belong to it.
+        name: the name of the job. It trains only the runs for which `belongs` is True.
     """
 
     runs: Sequence[str]
@@ -62,8 +62,8 @@ class RunsWork:
             nonlocal stopping
             stopping = True
 
-        # Slurm sends SIGTERM and SIGUSR1 to this process and to the run's process. SIGUSR1 comes
-        # from the watchdog, which wants the run's stacks, so ignore it here.
+        # Slurm sends SIGTERM and SIGUSR1 to this process and to the run's process. The watchdog
+        # uses SIGUSR1 to get the stacks of the run, so ignore it here.
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, stop)
         environment = dict(os.environ)
@@ -89,7 +89,7 @@ class RunsWork:
             sys.exit(INTERRUPTED if INTERRUPTED in codes else max(codes))
 
     def checkpoint(self) -> Any:
-        """Send SIGTERM to the current run, so that it saves, and wait for its end.
+        """Send SIGTERM to the current run, so that it saves, and wait until it has ended.
 
         Return the submission that submitit requeues.
         """

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM. The first signal lets running jobs save, and the second one kills them."""
+"""Handlers of Ctrl-C and SIGTERM. The first signal makes jobs save, the second one kills them."""
 
 import signal
 from collections.abc import Collection, Iterator
@@ -19,7 +19,7 @@ class Stopped(KeyboardInterrupt):
 class StopSignals(ExitStack):
     """Handlers of SIGINT and SIGTERM that raise Stopped.
 
-    Inside the context `held`, only `check` raises it. A schedule runs inside `held`, because an
+    Inside the context `held`, only `check` raises Stopped. A schedule runs inside `held`: an
     exception between the start of a job and the assignment of its handle would leave a job that the
     sweep cannot stop.
     """

@@ -1,6 +1,6 @@
 """The command `python -m sweeper train`, which trains the unfinished runs of an outputs folder.
 
-It reads only the records of the runs, and imports neither Hydra nor rich.
+It needs only the records of the runs, and imports neither Hydra nor rich.
 """
 
 from collections.abc import Collection
@@ -101,7 +101,7 @@ def train(outputs: Path, *, slots: int | None = None, jobs_per_device: int = 1) 
 
 
 def _logger(names: Collection[str]) -> str:
-    """Return the logger that jobs import. If W&B is needed and not installed, print a note."""
+    """Return the logger that jobs import. If a run needs W&B and it is missing, print a note."""
     if "wandb" not in names:
         return "none"
     if find_spec("wandb") is None:

@@ -1,7 +1,7 @@
-"""The detection of claims, margins and error rates that were chosen after results were known.
+"""Find claims, margins and error rates that were chosen after results were known.
 
-A claim, a margin or an error rate is called a term. The first plan of an outputs folder that has a
-term also lists the runs that were already done. The command `forget` moves plans to
+This module calls each claim, margin and error rate a term. When a plan is the first to contain a
+term, the plan lists the runs that were done before. The command `forget` moves plans to
 `history.jsonl`, where they still count.
 """
 
@@ -16,22 +16,22 @@ from sweeper.store.plans import ERROR, plans
 
 HISTORY = "history.jsonl"
 Terms = dict[str, list[str]]
-"""For each term, the runs that were done before any plan had the term.
+"""The ids of the runs that were done before any plan contained a term, by term.
 
-Terms without such runs are absent.
+Only terms with such runs are present.
 """
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The claims and terms of one experiment in one plan.
+    """The claims, margins and error rate of one experiment in one plan.
 
     Attributes:
         runs: the ids of the runs of the experiment's points.
         claims: (claim, metric) pairs. The metric decides the claim.
-        terms: the terms as text, which `terms_of` returns.
-        late: the terms that were new in this plan although some of the runs were already done.
-        done: the runs that were done when `forget` removed the plan. Empty for other plans.
+        terms: the claims, margins and error rate as strings (see `terms_of`).
+        late: the terms that this plan was the first to contain, after some of `runs` were done.
+        done: the ids of the runs that were done when `forget` removed the plan, else empty.
     """
 
     runs: frozenset[str]
@@ -62,7 +62,7 @@ def size_in_words(margin: Any) -> str:
 
 
 def asked_of(plan: Mapping[str, Any], name: str) -> Asked:
-    """Return the claims and terms of the experiment `name` in a plan."""
+    """Return the claims, margins and error rate of the experiment `name` in a plan."""
     about = plan["experiments"][name]
     tuned = [
         one for metrics in (about.get("finetune") or {}).values() for one in metrics
@@ -82,9 +82,9 @@ def asked_of(plan: Mapping[str, Any], name: str) -> Asked:
 
 
 def asked_in(outputs: Path) -> list[Asked]:
-    """Return the claims and terms of each experiment in each plan, oldest plan first.
+    """Return the claims, margins and error rate of each experiment of each plan, oldest first.
 
-    All forgotten plans come before the other plans.
+    The plans that `forget` has removed come before all others.
     """
     every = (*_forgotten(outputs), *plans(outputs))
     return [asked_of(plan, name) for plan in every for name in plan["experiments"]]
@@ -93,15 +93,15 @@ def asked_in(outputs: Path) -> list[Asked]:
 def late_terms(
     own: Asked, known: Sequence[Asked], done: Callable[[str], bool]
 ) -> Terms:
-    """Return the terms of a plan that were chosen after some of its runs were done.
+    """Return the claims, margins and error rate that were chosen after some runs were done.
 
     Args:
-        own: the claims and terms of the plan.
-        known: the claims and terms of all earlier plans, oldest first.
-        done: a function that returns whether the run with an id is done.
+        own: one experiment of the plan.
+        known: the experiments of all earlier plans, oldest first.
+        done: a function from a run's id to whether the run is done.
 
     Returns:
-        The ids of these runs, by term.
+        For each of these terms, the ids of the runs that were done.
     """
     before = [one for one in known if one.runs & own.runs]
     forgotten = frozenset().union(*(one.done for one in before))
@@ -119,9 +119,9 @@ def late_terms(
 
 
 def shared_claims(own: Asked, known: Sequence[Asked]) -> list[tuple[str, str]]:
-    """Return the claims that other plans judge on runs of `own`, as (claim, metric) pairs.
+    """Return the claims of other experiments on the runs of `own`, as (claim, metric) pairs.
 
-    Leave out the claims of `own` itself.
+    Leave out claims that `own` has as well.
     """
     every = {pair for one in known if one.runs & own.runs for pair in one.claims}
     return sorted(every - own.claims)

@@ -142,10 +142,10 @@ class Attempt:
         *,
         overrule: bool = False,
     ) -> bool:
-        """Write the reason why the attempt ended to exit.json. Return whether it was written.
+        """Write exit.json, which says why the attempt ended. Return False if the file exists.
 
-        Replace an existing exit.json only if `overrule` is True. A sweep overrules an attempt that
-        it has killed because it hung.
+        With `overrule`, replace the file and return True. A sweep does so after it has killed a
+        hanging attempt.
         """
         value = {
             "cause": Cause(cause).value,
@@ -174,7 +174,7 @@ class Attempt:
     def exit(self) -> dict[str, Any] | None:
         """Return exit.json, which has the keys cause, message and traceback.
 
-        Return None if there is no such file. The attempt that finishes the run leaves none.
+        Return None if there is no such file. An attempt that finishes its run writes none.
         """
         return files.read_object(self.path / "exit.json", keys=("cause",))
 
@@ -186,7 +186,7 @@ class Attempt:
                     path.unlink(missing_ok=True)
 
     def checkpoint_files(self, pattern: str) -> list[Path]:
-        """Return the files in `checkpoint_dir` that match `pattern`. Return [] if it is a link."""
+        """Return the files in `checkpoint_dir` that match `pattern`. Return [] for a link."""
         if self.checkpoint_dir.is_symlink():
             return []
         names = fnmatch.filter(files.entries(self.checkpoint_dir), pattern)
@@ -202,8 +202,8 @@ class Attempt:
         return living and not self._copied(info) and self.exit() is None
 
     def _copied(self, info: Mapping[str, Any]) -> bool:
-        """Return whether this folder is a copy. The attempt's process then writes elsewhere."""
-        # If the folder named in attempt.json is gone, this folder was moved and is no copy.
+        """Return whether this folder is a copy, so that the attempt's process writes elsewhere."""
+        # If the folder that attempt.json names is gone, this folder was moved and is no copy.
         with suppress(OSError):
             return bool(alive(info)) and not self.path.samefile(
                 info.get("folder", self.path)
@@ -217,7 +217,7 @@ def claim_attempt(
     """Claim the attempt that follows the `earlier` ones in `folder` for this process.
 
     Prepare the directory under a temporary name and rename it, so that every visible attempt has
-    an attempt.json. If another process has taken the number, its directory is not empty and the
+    an attempt.json. If another process has claimed the number, its directory is not empty, so the
     renaming fails. Then try the next number.
     """
     files.make_directory(folder)

@@ -1,9 +1,9 @@
-"""The search for source files that changed since a run was trained.
+"""Find source files that changed since a run was trained.
 
-A run depends on its task, its architecture, its attention variant and the training loop, and on all
-modules of models/ and tasks/ that these import. If its config names a plugin, it depends on the
-plugin's whole package. Changes of comments, docstrings and formatting do not count. outputs/code
-has a copy of the code that trained the run.
+A run depends on the training loop, on the modules of its task, architecture and attention variant,
+and on all modules in models/ and tasks/ that these import. A run whose config names a plugin also
+depends on the plugin's whole package. Changes of comments, docstrings and formatting do not count.
+outputs/code has a copy of the code that trained each run.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def state_of_files(files: Files, config: Mapping[str, Any]) -> State | None:
         ]
         starts = [own] if own in files else plugin
         if not starts and kind is registry.OPTIMIZERS:
-            # Older code has no tasks/optimizers/. Its AdamW is in a file that is imported anyway.
+            # Older code lacks tasks/optimizers/. Its AdamW is in a file that is always imported.
             continue
         if not starts:
             return None
@@ -79,7 +79,7 @@ class _Source:
     imports: Sequence[tuple[int, str]]
 
 
-@functools.cache  # versions of the code have most files in common
+@functools.cache  # different versions of the code share most files
 def _parsed(source: bytes) -> _Source:
     try:
         tree = ast.parse(source)
@@ -103,7 +103,7 @@ def _parsed(source: bytes) -> _Source:
 
 
 def _imported(importer: str, imports: Sequence[tuple[int, str]]) -> Iterator[str]:
-    """Yield the paths in models/ and tasks/ that a file may import. Some may not exist."""
+    """Yield the paths in models/ and tasks/ that a file may import, even if they do not exist."""
     for level, name in imports:
         package = importer.split("/")[:-level] if level else []
         parts = [*package, *filter(None, name.split("."))]
@@ -112,8 +112,8 @@ def _imported(importer: str, imports: Sequence[tuple[int, str]]) -> Iterator[str
         for length in range(1, len(parts) + 1):
             module = "/".join(parts[:length])
             yield f"{module}/__init__.py"
-            # Shared code imports attention variants only to convert their weights. So a variant
-            # counts only if the config names it or another variant imports it.
+            # Outside models/attention/, code imports variants only to convert their weights. So
+            # a variant counts only if the config names it or another variant imports it.
             private = module.removeprefix(_VARIANTS).startswith("_")
             if (
                 private
@@ -128,9 +128,9 @@ class _Copy:
     """A copy of the code in outputs/code.
 
     Attributes:
-        files: the content of its files, by path.
-        parts: the digests of its parts (see code.py).
-        plugins: the digests of the plugins in it.
+        files: the content of the files, by path.
+        parts: the digest of each part of the code (see code.py).
+        plugins: the digests of the plugins.
     """
 
     files: Files
@@ -138,7 +138,7 @@ class _Copy:
     plugins: frozenset[str]
 
     def trained(self, attempt: Mapping[str, Any]) -> bool:
-        """Return whether this code trained the attempt whose attempt.json is given."""
+        """Return whether this code trained an attempt. `attempt`: the content of attempt.json."""
         packages = attempt.get("packages", [])
         plugins = {f"package {one['package']}": one["sha256"] for one in packages}
         parts = attempt["code_parts"].items()
@@ -146,7 +146,7 @@ class _Copy:
         return own <= self.parts.items() and self.plugins.issuperset(plugins.values())
 
 
-@functools.cache  # a folder is named by the digest of its files, so these never change
+@functools.cache  # the name of a folder is the digest of its files, so these never change
 def _copy(folder: Path) -> _Copy:
     paths = [path for path in sorted(folder.rglob("*.py")) if path.is_file()]
     files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
@@ -171,7 +171,7 @@ class TrainedCode:
     def states(
         self, config: Mapping[str, Any], attempts: Iterable[Mapping[str, Any]]
     ) -> list[State | None]:
-        """Return the state of each attempt's code. It is None if outputs/code lacks that code."""
+        """Return the State of the code of each attempt, or None if outputs/code lacks this code."""
         return [self._state(config, attempt) for attempt in attempts]
 
     def _state(
@@ -228,9 +228,9 @@ class Changes:
         try:
             config, attempts = run.record().config, lineage(run, attempt)
         except UserError:
-            return None  # a file is damaged, which tables and `status` report
+            return None  # tables and `status` report the damaged file
         if not all(one.get("code_parts") for one in attempts):
-            return None  # an early version of Headroom trained the run, and recorded only a commit
+            return None  # an early version of Headroom recorded only a commit
         if all(one["code_parts"] == self._parts_now(config) for one in attempts):
             return []
         states = [*self.trained.states(config, attempts), self._state_now(config)]

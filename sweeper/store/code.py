@@ -2,7 +2,7 @@
 
 A part is a folder of models/ or tasks/, or the package of a plugin. A run depends neither on other
 tasks nor on the code that plans sweeps or draws figures. Queued jobs execute a copy of the code in
-outputs/code/<digest>, so that edits of the checkout do not affect them.
+outputs/code/<digest>, so that edits of the checkout do not affect these jobs.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ REVISION = "REVISION"
 
 TRAINS = ("models", "tasks")
 FOLDERS = (*TRAINS, "sweeper/store", "sweeper/run")
+# Files outside FOLDERS that jobs need as well.
 BESIDE = tuple(
     f"sweeper/{name}.py"
     for name in ("__init__", "__main__", "size_server", "cli/__init__", "cli/process")
@@ -45,8 +46,8 @@ class Code:
     """The source files that jobs execute.
 
     Attributes:
-        root: their folder.
-        files: their content, by path relative to `root`.
+        root: the folder of the files.
+        files: the content of each file, by path relative to `root`.
     """
 
     root: Path
@@ -96,7 +97,7 @@ class Code:
         """
         with suppress(OSError):
             return (self.root / REVISION).read_text("utf-8").strip().partition("\n")[0]
-        # An installed package has no .git. git would then find the repository of a parent folder.
+        # An installed package has no .git, so git would search the parent folders for a repository.
         if not (self.root / ".git").exists():
             with suppress(importlib.metadata.PackageNotFoundError):
                 return f"{DISTRIBUTION} {importlib.metadata.version(DISTRIBUTION)}"
@@ -107,9 +108,9 @@ class Code:
         return f"{commit}{dirty}" if commit else "unknown"
 
     def _git(self, *words: str) -> str:
-        # In a container the checkout may belong to another user. git reads it only if it is in
-        # `safe.directory`. Ignore the user's settings and variables, which may change the output
-        # or name another repository.
+        # In a container, the checkout may belong to another user. git then reads it only if
+        # `safe.directory` names it. Ignore the user's settings and environment variables for git,
+        # which may change the output or name another repository.
         environment = {
             name: value
             for name, value in os.environ.items()
@@ -152,12 +153,12 @@ def sources(root: Path, folders: Iterable[str]) -> list[Path]:
 
 @functools.cache
 def loaded_code() -> Code:
-    """Return the code, read once per process. A forked process inherits its parent's copy."""
+    """Return the code, which is read once per process. Forked processes inherit it."""
     return Code.read()
 
 
 def state_of(attempt: Mapping[str, Any]) -> dict[str, str]:
-    """Return the digests of the code's parts that attempt.json records.
+    """Return the digest of each part of the code, as attempt.json records it.
 
     Return {} if an early version of Headroom wrote the file.
     """
@@ -165,9 +166,9 @@ def state_of(attempt: Mapping[str, Any]) -> dict[str, str]:
 
 
 def differing(states: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the parts that have different digests in these states.
+    """Return the parts whose digests differ. Each state maps parts to digests.
 
-    Compare each part only between the states that have it.
+    A state that lacks a part does not count as different.
     """
     parts = sorted({part for state in states for part in state})
     return [
@@ -178,7 +179,7 @@ def differing(states: Sequence[Mapping[str, str]]) -> list[str]:
 def needed(code: Code, configs: Iterable[Mapping[str, Any]]) -> dict[str, bytes]:
     """Return the content of the files that jobs with these configs execute, by path.
 
-    This includes the packages of the plugins that the configs name.
+    These are the files of `code`, and the packages of the plugins that the configs name.
     """
     named = {found for config in configs for found in registry.named_by(config)}
     outside = [registry.files_of(*found) for found in sorted(named)]
@@ -211,8 +212,8 @@ def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path
             if read_bytes(folder / name) == content:
                 continue
         raise UserError(
-            f"{sanitize(folder / name)} was changed after the code was copied there. Once no "
-            f"queued job needs the folder {folder.name}, remove it; the sweep then copies the code "
+            f"{sanitize(folder / name)} was changed after the code was copied there. Remove the "
+            f"folder {folder.name} once no queued job needs it; the sweep then copies the code "
             "again."
         )
     _check_others(folder, files)
@@ -239,7 +240,7 @@ def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _check_others(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Remove bytecode, which may differ from the source. Raise UserError for links and new code."""
+    """Remove bytecode, which may differ from the source. Raise UserError for links or new code."""
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
         imported = path.is_symlink() or (

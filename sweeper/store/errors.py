@@ -17,9 +17,9 @@ class Faults(list[UserError]):
 
     @contextmanager
     def of(self, name: str) -> Iterator[None]:
-        """Append the error that the block raises to this list, with the item's name.
+        """Append the error that the block raises to this list. The error names the item `name`.
 
-        A user may have edited the files of the item, so their data can cause errors of many types.
+        Users may have edited the files of the item, so the block can raise errors of many types.
         """
         try:
             yield
@@ -43,7 +43,7 @@ class Faults(list[UserError]):
 def collect_errors(faults: Faults | None, name: str) -> AbstractContextManager[None]:
     """Return a context manager that appends the error of the item `name` to `faults`.
 
-    If `faults` is None, it does not catch the error.
+    If `faults` is None, the context manager does not catch the error.
     """
     return nullcontext() if faults is None else faults.of(name)
 
@@ -54,8 +54,8 @@ NOTE = "note: "  # the sweep prints the lines of prepare.log that begin with thi
 def invalid_value(key: str, value: object, expected: str, remedy: str) -> UserError:
     """Return the UserError for a value that its key does not accept.
 
-    `invalid_value("model.heads", "four", "a whole number of at least 1", "set model.heads=8")`
-    has the text "model.heads=four: expected a whole number of at least 1; set model.heads=8."
+    Example: `invalid_value("model.heads", "four", "a whole number of at least 1", "write 8")`
+    prints as "model.heads=four: expected a whole number of at least 1; write 8."
     """
     where = f"{sanitize(key)}={sanitize(value)}"
     end = "" if remedy.endswith((".", "?")) else "."
@@ -84,7 +84,7 @@ SYNONYMS = {
     "mla": "latent",
     "swish": "silu",
 }
-"""Names of keys, options and values in other libraries, with Headroom's names for them."""
+"""Names of keys, options and values in other libraries, with the names in Headroom."""
 
 _HOME = Path(__file__).resolve().parents[2]
 INSTALLED = Path(sys.argv[0]).name == "headroom" or (

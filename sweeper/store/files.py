@@ -1,8 +1,7 @@
 """Atomic writing and checked reading of files. A reader sees a complete file or none.
 
-Files may have been edited by hand, and names in them become paths. So `child` checks a name,
-`read_object` checks a file against a schema, and `read_versioned` also verifies its format and
-checksum.
+Users may edit files, and names in files become paths. So `child` checks a name, `read_object`
+checks a file against a schema, and `read_versioned` also verifies the format and the checksum.
 """
 
 import errno
@@ -57,19 +56,20 @@ def child(root: Path, name: str) -> Path:
 
 
 def make_directory(path: Path, mode: int = 0o700) -> None:
-    """Create the folder `path` and its missing parents durably, by default private to the user.
+    """Create the folder `path` and its missing parents, and flush them to disk.
 
-    Raise UserError if `path` is a symbolic link, which would put files elsewhere.
+    By default, only the user may open the folders. Raise UserError if `path` is a symbolic link,
+    which would put files elsewhere.
     """
     if path.is_symlink():
-        remedy = "link the whole outputs folder instead"
+        remedy = "remove the link, or link the whole outputs folder instead"
         raise invalid_value("folder", path, "no symbolic link", remedy)
     missing = [*takewhile(lambda part: not part.is_dir(), (path, *path.parents))]
     for part in reversed(missing):
         try:
             part.mkdir(mode=0o700)
         except FileExistsError:
-            # Another machine may have created the folder in the meantime.
+            # Another process may have created the folder in the meantime.
             if part.is_file():
                 raise
         if part == path and mode != 0o700:
@@ -114,8 +114,8 @@ def new_file(
             try:
                 os.link(temporary, path)
             except FileExistsError:
-                # If the reply to a successful request is lost, an NFS client sends the request
-                # again and gets "exists". The temporary file then has two links.
+                # If the reply to a successful request is lost, an NFS client repeats the request,
+                # which then fails. In this case the temporary file has two links.
                 if temporary.stat().st_nlink == 1:
                     raise AlreadyPublished(
                         errno.EEXIST, "another process has written this file", str(path)
@@ -207,7 +207,7 @@ def opened(path: Path) -> io.FileIO:
 def entries(folder: Path, *, folders: bool = False) -> list[str]:
     """Return the names of the files in a folder, unsorted and without links.
 
-    If `folders` is set, return the names of its subfolders. A missing folder has no entries.
+    If `folders` is set, return the names of subfolders instead. A missing folder has no entries.
     """
     try:
         with os.scandir(folder) as found:
@@ -221,9 +221,9 @@ def entries(folder: Path, *, folders: bool = False) -> list[str]:
 
 
 def read_bytes(path: Path, last: int | None = None) -> bytes | None:
-    """Return the content of a regular file, or its `last` bytes. Return None if it is absent.
+    """Return the content of a regular file, or only its `last` bytes. Return None if it is absent.
 
-    Raise OSError if it cannot be read or is not a regular file, such as a symbolic link.
+    Raise OSError if the file cannot be read or is not regular, such as a symbolic link.
     """
     try:
         file = opened(path)
@@ -296,7 +296,7 @@ def read_versioned(
 def verified(path: Path, value: dict[str, Any]) -> dict[str, Any]:
     """Remove the checksum from `value` and return it.
 
-    Raise UserError if the checksum is missing or wrong. `path` is the file for the message.
+    Raise UserError if the checksum is missing or wrong. The message names the file `path`.
     """
     if CHECKSUM not in value:
         raise _unreadable(

@@ -7,7 +7,7 @@ from typing import Any
 from sweeper.store.files import sha256_of
 
 # Sections and keys that do not change a run's result. The device and the number of threads change
-# only the last bits of floats. attempt.json records them.
+# only the last bits of floats. attempt.json records both.
 NOT_IN_IDENTITY = frozenset(
     {
         "logger",
@@ -24,9 +24,9 @@ NOT_IN_IDENTITY = frozenset(
     }
 )
 
-# The keys that were added later, each with the value that earlier runs used implicitly. A config
+# Keys that later versions added, each with the value that earlier runs used implicitly. A config
 # with this value has the same hash as a config without the key. Older records lack the key, so code
-# that reads it from a record must have the same default.
+# that reads the key from a record must use this value as its default.
 INTRODUCED_AS: dict[str, Any] = {
     "data.competitors": None,
     "data.directions": None,
@@ -120,7 +120,7 @@ def run_id(config: Mapping[str, Any]) -> str:
     return "-".join([*words, sha256_of(identity(config))[:12]])
 
 
-def named_by(name: str, config: Mapping[str, Any]) -> bool:
+def matches_hash(name: str, config: Mapping[str, Any]) -> bool:
     """Return whether a name ends in the hash of this config, or has no hash."""
     digest = _DIGEST.search(name)
     return digest is None or digest[1] == sha256_of(identity(config))[:12]

@@ -1,4 +1,4 @@
-"""Imports of plugins. Their code may print, block or exit when it is imported."""
+"""Import plugins, whose code may print, block or exit, without harm to this process."""
 
 import importlib
 import os
@@ -12,7 +12,7 @@ SURVIVED = 83  # exit code of the forked process if the import succeeds
 
 
 def import_apart(module: str) -> ModuleType:
-    """Import a module without access to stdin and stdout. Try it in a forked process first.
+    """Import a module without access to stdin and stdout, after a test in a forked process.
 
     Raises:
         ImportError: the import raises any error, ends its process, or takes more than LONGEST_S
@@ -36,15 +36,15 @@ def _try(module: str) -> None:
     """Raise ImportError if the import of a module ends its process or takes too long."""
     from multiprocessing import get_context  # rarely needed, and slow to import
 
-    trial = get_context("fork").Process(target=_import_silently, args=[module])
-    trial.start()
-    trial.join(LONGEST_S)
-    if trial.is_alive():
-        trial.kill()
+    process = get_context("fork").Process(target=_import_silently, args=[module])
+    process.start()
+    process.join(LONGEST_S)
+    if process.is_alive():
+        process.kill()
         raise ImportError(f"the import took more than {LONGEST_S:g} seconds")
-    if trial.exitcode != SURVIVED:
+    if process.exitcode != SURVIVED:
         raise ImportError(
-            f"the import ended the Python process with exit code {trial.exitcode}"
+            f"the import ended the Python process with exit code {process.exitcode}"
         )
 
 
@@ -52,7 +52,7 @@ def _import_silently(module: str) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for number in range(3):
         os.dup2(null, number)
-    # The process that waits imports the module again, and reports what it raises.
+    # Ignore errors: the parent process imports the module again, and reports them.
     with suppress(BaseException):
         importlib.import_module(module)
     os._exit(SURVIVED)
@@ -60,9 +60,9 @@ def _import_silently(module: str) -> None:
 
 @contextmanager
 def _streams_apart() -> Iterator[None]:
-    """Make stdin empty and send stdout to stderr inside the block. Restore the streams after it.
+    """Make stdin empty and send stdout to stderr inside the block. Restore both after it.
 
-    The process may use stdin and stdout for a protocol, or to print results.
+    Otherwise a module could disturb a process that uses stdin and stdout for a protocol.
     """
     sys.stdout.flush()
     streams = sys.stdin, sys.stdout, sys.stderr

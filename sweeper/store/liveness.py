@@ -1,4 +1,4 @@
-"""Liveness of processes on machines that share a folder: identities, heartbeats and locks.
+"""Liveness of processes on machines that share a folder, and locks between them.
 
 /proc tells whether a process on this machine is alive. A process on another machine counts as alive
 while its heartbeat changes. Locks are hard links, because on NFS mounts with `local_lock=all`
@@ -64,7 +64,7 @@ def alive(info: Mapping[str, Any]) -> bool | None:
     same = all(
         info.get(key) == here[key] for key in ("boot", "machine", "pid_namespace")
     )
-    # The boot id is empty on a system without /proc.
+    # Without /proc, the boot id is empty.
     if not (same and here["boot"] and isinstance(info.get("pid"), int)):
         return None
     try:
@@ -79,15 +79,15 @@ def alive(info: Mapping[str, Any]) -> bool | None:
 def send(info: Mapping[str, Any], number: signal.Signals) -> bool:
     """Send a signal to the process with the identity `info`. Return False if it is gone.
 
-    Another process may have the same pid by now. It receives no signal.
+    A new process that has got the same pid receives no signal.
     """
     if not alive(info):
         return False
     with suppress(ProcessLookupError):
         handle = os.pidfd_open(info["pid"])
         try:
-            # Check again, since the process may have ended before pidfd_open, and the handle may be
-            # that of a new process with the same pid.
+            # Check again: if the process ended before pidfd_open, the handle may belong to a new
+            # process with the same pid.
             if alive(info):
                 signal.pidfd_send_signal(handle, number)
                 return True
@@ -116,8 +116,8 @@ class Watcher:
 
         Args:
             name: a unique name of the attempt.
-            info: the identity of its process.
-            heartbeat: its newest heartbeat, or None.
+            info: the identity of the attempt's process.
+            heartbeat: the newest heartbeat of the attempt, or None.
         """
         proof = alive(info)
         if proof is not None:
@@ -148,14 +148,14 @@ def _first_line(path: Path) -> str:
     return ""
 
 
-_CRC = "crc"  # the value of this key is a checksum, by which readers detect a partial write
+_CRC = "crc"  # the value of this key is a checksum, which reveals a partial write
 
 
 class HeartbeatFile:
     """The writer of one heartbeat file. It keeps the file open and overwrites the content.
 
-    A new file for each heartbeat would take five requests to the file server, which are 500
-    requests per second for 500 jobs.
+    Creating a new file for each heartbeat would take five requests to the file server. With 500
+    jobs, these would be 500 requests per second.
     """
 
     def __init__(self, path: Path) -> None:
@@ -212,9 +212,9 @@ POLL_S = 0.2
 def held(path: Path, watcher: Watcher | None = None) -> Iterator[None]:
     """Hold the lock `path` inside the block. Wait while another living process holds it.
 
-    The folder of `path` must exist. The lock is a file <name>.lock-0001. It is created as a hard
-    link, because only one process can create it. Each holder removes only its own file. If a holder
-    died, the next process creates the file with the next number.
+    The folder of `path` must exist. The lock is a file <name>.lock-0001, created as a hard link so
+    that only one process can create it. Each holder removes only its own file. If a holder died,
+    the next process creates the file with the next number.
 
     A holder on another machine loses the lock if its heartbeat stops for longer than LEASE_SECONDS.
     Then two processes may execute the block at once, so this must be harmless.
@@ -248,7 +248,7 @@ def _acquire(path: Path, watcher: Watcher) -> Path | None:
     taken = [(int(match[1]), found) for match, found in files if match]
     number, newest = max(taken, default=(0, None))
     if newest is not None:
-        # If the file is damaged, removed, or not visible yet, its holder is unknown.
+        # If the file is damaged, removed, or not visible yet, the holder of the lock is unknown.
         holder = read_heartbeat(newest) or {}
         if watcher.alive(str(newest), holder, holder):
             return None

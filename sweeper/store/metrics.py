@@ -1,4 +1,4 @@
-"""The file metrics.jsonl of a run. Each line is a JSON row and its checksum."""
+"""The file metrics.jsonl of an attempt. Each line is a JSON row with a checksum."""
 
 import json
 import math
@@ -20,7 +20,7 @@ _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 class MetricsWriter(ExitStack):
-    """A writer that appends rows to a file. If the last row is incomplete, it first removes it."""
+    """A writer that appends rows to a file, after it has removed an incomplete last row."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class MetricsWriter(ExitStack):
             isinstance(value, dict | list | tuple) for value in row.values()
         ):
             raise ValueError(
-                "a row cannot contain collections, nor the key crc, which is its checksum"
+                "a row cannot contain collections, nor the key crc, which holds the checksum"
             )
         plain = {"step": step} | {
             name: spell_float(value) for name, value in row.items()
@@ -71,14 +71,14 @@ class MetricsWriter(ExitStack):
 
 
 def read_metrics(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """Return the rows of a file, oldest first, and the number of damaged lines, which it skips."""
+    """Return the rows of a file, oldest first, and the number of skipped damaged lines."""
     lines = [line for line in (read_bytes(path) or b"").split(b"\n") if line]
     rows = [row for line in lines if (row := _row(line)) is not None]
     return rows, len(lines) - len(rows)
 
 
 def spell_float(value: Any) -> Any:
-    """Return nan, inf and -inf as text, which JSON cannot represent, and other values unchanged."""
+    """Return nan, inf and -inf as strings, since JSON has no such numbers. Keep other values."""
     return (
         str(float(value))
         if isinstance(value, float) and not math.isfinite(value)

@@ -1,4 +1,4 @@
-"""The folders of Weights & Biases in an outputs folder, and the tags of runs in W&B."""
+"""The folders that Weights & Biases (W&B) writes into an outputs folder, and the tags of runs."""
 
 import glob
 from pathlib import Path
@@ -23,7 +23,7 @@ def folders(outputs: Path, id: str, *, offline: bool = False) -> list[Path]:
 
 
 def tags(outputs: Path) -> dict[str, list[str]]:
-    """Return the tags of each run, by run. A tag is the name of an experiment that uses the run."""
+    """Return the tags of each run, by run id. Each tag names an experiment that uses the run."""
     found: dict[str, list[str]] = {}
     for name, plan in newest(outputs).items():
         for run in runs_of(plan, name):

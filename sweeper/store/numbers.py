@@ -1,4 +1,4 @@
-"""Functions that format numbers, counts and durations for people."""
+"""Format numbers, counts and durations for people."""
 
 _UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 

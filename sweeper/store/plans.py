@@ -1,4 +1,4 @@
-"""Plans on disk: the runs of a sweep, and the points of experiments that use these runs.
+"""Plans on disk. A plan lists the runs of a sweep, and the points of experiments that use them.
 
 Plans are numbered. A newer plan has a higher number.
 """
@@ -53,7 +53,7 @@ class Plan(TypedDict, total=False):
 
 
 ERROR = 0.05
-"""The default error rate: the probability that any claim of an experiment gets a wrong verdict."""
+"""The default of `error`, the probability that any claim of an experiment gets a wrong verdict."""
 
 # Two plans with the same content may differ in these keys.
 _VOLATILE = ("format", "number", "estimate", "asked")
@@ -63,7 +63,7 @@ def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
     """Write a plan under the next number and return its path.
 
     If the newest plan of these experiments has the same content, write nothing and return the path
-    of that plan. So the first `estimate` of the runs' durations is kept.
+    of that plan. This keeps the plan's first `estimate` of durations.
     """
     paths = _paths(outputs)
     for path, known in _readable(reversed(paths)):
@@ -87,7 +87,7 @@ def path_of(outputs: Path, plan: Mapping[str, Any]) -> Path:
 
 
 def without(plan: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Return the plan without the experiments `names` and the runs that only these use."""
+    """Return the plan without the experiments `names` and without the runs that only they use."""
     points = [point for point in plan["points"] if point["experiment"] not in names]
     experiments = {
         one: about for one, about in plan["experiments"].items() if one not in names
@@ -98,9 +98,9 @@ def without(plan: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def runs_of(plan: Mapping[str, Any], name: str) -> dict[str, None]:
-    """Return the runs of an experiment's points, and the runs that these start from.
+    """Return the runs of an experiment's points, and all runs from which these start.
 
-    The keys of the returned dict are the runs. A run's parent follows it.
+    The keys of the returned dict are run ids. Each run precedes its parent.
     """
     found: dict[str, None] = {}
     for point in plan["points"]:
@@ -163,10 +163,10 @@ def in_words(point: Mapping[str, Any]) -> str:
 
 
 def run_of_words(outputs: Path, words: str) -> str:
-    """Return the id of the run that `words` describe, such as `fig1/fixed heads=8 seed=0`.
+    """Return the id of the run that matches a description, such as `fig1/fixed heads=8 seed=0`.
 
-    `status` prints such words for each point. The user may omit words as long as only one run has
-    all the others. Raise UserError if no run, or more than one, has all words.
+    `status` prints a description of each point. Users may omit some of its `words`, as long as only
+    one run matches the others. Raise UserError if no run or several runs match.
     """
     name, _, rest = words.partition("/")
     wanted = {*rest.split()}
@@ -176,10 +176,12 @@ def run_of_words(outputs: Path, words: str) -> str:
         if point["experiment"] == name and wanted <= {*said.split()}:
             found[point["run"]] = said
     if len(found) != 1:
-        expected = "words that describe one run, but no run matches"
+        expected = "a description of one run, but no run matches"
         if len(found) > 1:
             few = " and ".join(f"{name}/{said}" for said in [*found.values()][:2])
-            expected = f"words that describe one run, but {len(found)} runs match, such as {few}"
+            expected = (
+                f"a description of one run, but {len(found)} runs match, such as {few}"
+            )
         remedy = f"{as_typed('status')} {name} --all lists the runs"
         raise invalid_value("run", words, expected, remedy)
     return next(iter(found))
@@ -188,8 +190,8 @@ def run_of_words(outputs: Path, words: str) -> str:
 def open_run(given: str, outputs: Path) -> Run:
     """Return the run that the argument `given` of a command names.
 
-    `given` is the path of a run's folder, or the id or the words (see `run_of_words`) of a run in
-    `outputs`. Raise UserError if there is no such run.
+    `given` is the path of a run's folder, or the id or a description (see `run_of_words`) of a run
+    in `outputs`. Raise UserError if there is no such run.
     """
     if "=" in given and not Path(given).exists():
         given = run_of_words(outputs, given)
@@ -198,10 +200,10 @@ def open_run(given: str, outputs: Path) -> Run:
 
 
 def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return, by experiment, the stored plans whose results `plan` would replace by others.
+    """Return the stored plans whose results `plan` would replace, by experiment.
 
-    This is the newest stored plan of an experiment, if another command wrote it and it uses runs
-    that `plan` lacks.
+    `plan` replaces the newest stored plan of an experiment if another command wrote the stored plan
+    and `plan` lacks some of its runs.
     """
     found = {}
     for name in plan["experiments"]:
@@ -214,7 +216,7 @@ def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, dict[str, Any]
 
 
 def command_of(plan: Mapping[str, Any]) -> str:
-    """Return the command line that made a plan, without `plan_only`, so that it trains the runs."""
+    """Return the command line of a plan without `plan_only`, so that it trains the runs."""
     command = map(str, plan.get("command") or ())
     words = shlex.join(word for word in command if not _PLAN_ONLY.match(word))
     return words if words.startswith("python ") else f"python {words}"
@@ -223,7 +225,7 @@ def command_of(plan: Mapping[str, Any]) -> str:
 def planned(
     outputs: Path, experiments: Sequence[str] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Return the newest plan of each of these experiments, or of all experiments if None.
+    """Return the newest plan of each of `experiments`. None means all experiments.
 
     Raise UserError if the folder has no plan, or no plan of one of these experiments.
     """

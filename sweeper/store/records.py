@@ -1,4 +1,4 @@
-"""The record of a run: its config, its size, and the names that people read."""
+"""The record of a run: its config, its size and its readable names."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ FILE = "run.json"
 
 @dataclass(frozen=True, config=ConfigDict(extra="ignore"))
 class Record:
-    """The content of run.json: a run as it was planned.
+    """The content of run.json, which describes a planned run.
 
     Attributes:
         id: the id of the run.
         config: the nested config.
         size: the numbers of parameters, tokens and FLOPs.
-        names: the experiment, the arm and the label, for people. They do not affect the id.
+        names: the experiment, the arm and a label, for messages. They do not affect the id.
     """
 
     id: str
@@ -33,7 +33,7 @@ class Record:
 
     @classmethod
     def load(cls, folder: Path) -> Record | None:
-        """Return the record in a run's folder, or None if it has none.
+        """Return the record in a run's folder, or None if the folder has none.
 
         Raise UserError if the record cannot be read.
         """

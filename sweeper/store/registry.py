@@ -32,9 +32,9 @@ class Kind(NamedTuple):
     """A kind of module that a config can name.
 
     Attributes:
-        word: the name of the kind, for messages.
+        word: what messages call such a module.
         group: the entry point group for plugins.
-        place: the path of its files in Headroom. `<name>` stands for the name in a config.
+        place: the path of such modules in Headroom. `<name>` stands for the name in a config.
     """
 
     word: str
@@ -54,7 +54,7 @@ FIGURES = Kind("figure", "headroom.figures", "sweeper/results/figures/<name>.py"
 CLAIMS = Kind("claim", "headroom.claims", "sweeper/results/claims.py:<name>")
 BACKENDS = Kind("backend", "headroom.backends", "sweeper/run/backends/<name>.py")
 CONF = "headroom.conf"
-"""The entry point group of plugins' config folders, which have the same subfolders as conf/."""
+"""The entry point group for a plugin's config folder, which has the same subfolders as conf/."""
 
 
 _FUNCTION = re.compile(r"^def ([a-z]\w*)", re.MULTILINE)
@@ -62,7 +62,7 @@ _FUNCTION = re.compile(r"^def ([a-z]\w*)", re.MULTILINE)
 
 class _Found(NamedTuple):
     module: str
-    package: Distribution | None  # the plugin; None for modules of Headroom
+    package: Distribution | None  # the plugin's package; None for modules of Headroom
 
     @property
     def owner(self) -> str:
@@ -93,7 +93,7 @@ def function(kind: Kind, name: Any, key: str, called: str) -> Callable[..., Any]
         kind: the kind of the module.
         name: the registered name.
         key: the config key whose value is `name`, for messages.
-        called: the name of the function. If the module lacks it, return its function `name`.
+        called: the name of the function. If the module has none, return its function `name`.
 
     Raises:
         UserError: the name is not registered, or the module has neither function.
@@ -163,7 +163,7 @@ def top_module(kind: Kind, name: Any) -> str | None:
 
 def named_by(config: Mapping[str, Any]) -> list[tuple[Kind, Any]]:
     """Return a (kind, name) pair for each registered module that a config's training uses."""
-    default = INTRODUCED_AS["optimizer.name"]  # older records do not have this key
+    default = INTRODUCED_AS["optimizer.name"]  # older records lack this key
     attention = config["model"].get("attention")
     return [
         (TASKS, config["task"]["name"]),
@@ -174,7 +174,7 @@ def named_by(config: Mapping[str, Any]) -> list[tuple[Kind, Any]]:
 
 
 def files_of(kind: Kind, name: Any) -> dict[str, bytes]:
-    """Return the files of the plugin that registers a name, and its metadata, by path.
+    """Return the source and metadata files of the plugin that registers a name, by path.
 
     Return {} if the name belongs to Headroom itself.
     """
@@ -196,7 +196,7 @@ def files_of(kind: Kind, name: Any) -> dict[str, bytes]:
 def folders_of_conf() -> dict[str, Path]:
     """Return the config folders of plugins, by registered name.
 
-    Raise UserError if a plugin and conf/ both have a file. Hydra would ignore one of them.
+    Raise UserError if a plugin and conf/ have a file of the same name. Hydra would ignore one.
     """
     found = {}
     for entry in sorted(entry_points(group=CONF)):
@@ -212,7 +212,7 @@ def folders_of_conf() -> dict[str, Path]:
     return found
 
 
-@functools.cache  # a sweep calls it for every config
+@functools.cache  # a sweep calls this for every config
 def _registered(kind: Kind) -> dict[str, _Found]:
     outside = sorted(entry_points(group=kind.group))
     found: dict[str, _Found] = {}

@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 from sweeper.store import files
 from sweeper.store.attempts import Attempt, Cause, claim_attempt
 from sweeper.store.errors import UserError, invalid_value, sanitize
-from sweeper.store.identity import INTRODUCED_AS, NOT_IN_IDENTITY, leaves, named_by
+from sweeper.store.identity import INTRODUCED_AS, NOT_IN_IDENTITY, leaves, matches_hash
 from sweeper.store.liveness import POLL_S, Watcher, alive, wait_until_visible
 from sweeper.store.metrics import read_metrics
 from sweeper.store.records import FILE, Record
@@ -39,8 +39,8 @@ class Status:
     Attributes:
         state: the state.
         reason: the reason, for messages.
-        attempt: the number of the newest attempt, or, once the run is done, of the attempt that
-            finished it. 0 if there is no attempt yet.
+        attempt: the number of the newest attempt, or 0 if there is none. Once the run is done, the
+            number of the attempt that finished it.
         heartbeat: the newest heartbeat of this attempt. None once the run is done.
         cause: why the attempt ended.
         seconds: the duration of the training, once the run is done.
@@ -104,8 +104,8 @@ def _progress(heartbeat: Mapping[str, Any] | None) -> str:
 def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
     """Merge the metrics of attempts, oldest first, into one row per step.
 
-    Up to the step at which the last attempt resumed, use the rows of the earlier attempts. Newer
-    attempts override older ones. After this step, use only the rows of the last attempt.
+    After the step at which the last attempt resumed, use only its rows. Up to this step, use the
+    rows of all attempts. If several attempts have a value, use that of the newest one.
     """
     if not attempts:
         return []
@@ -122,7 +122,7 @@ def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
 def lineage(run: Run, number: int) -> list[dict[str, Any]]:
     """Return attempt.json of an attempt and of the attempts that it continued, oldest first.
 
-    Early versions of Headroom did not record which attempt another one continued.
+    Early versions of Headroom did not record which attempt was continued.
     """
     found: list[dict[str, Any]] = []
     while number:
@@ -134,7 +134,7 @@ def lineage(run: Run, number: int) -> list[dict[str, Any]]:
 
 
 def _by_step(attempt: Attempt) -> dict[int, dict[str, Any]]:
-    """Return the rows of an attempt by step. Join the rows of training and validation."""
+    """Return the rows of an attempt, by step. Join rows of training and validation at one step."""
     joined: dict[int, dict[str, Any]] = {}
     for row in read_metrics(attempt.metrics_path)[0]:
         joined.setdefault(row["step"], {}).update(row)
@@ -187,7 +187,7 @@ class Run:
             holds = f"run {sanitize(record.id)}" if record else "no run.json"
             expected = f"the directory of run {self.id}, but it contains {holds}"
             raise invalid_value("run", self.path, expected, "plan the sweep again")
-        if not named_by(self.id, record.config):
+        if not matches_hash(self.id, record.config):
             expected = (
                 "the config that this run was planned with, but run.json has another"
             )
@@ -204,7 +204,9 @@ class Run:
         result = files.read_versioned(path, schema=Result)
         if result is not None and result["id"] != self.id:
             other = sanitize(result["id"])
-            expected = f"the result of run {self.id}, but this is that of run {other}"
+            expected = (
+                f"the result of run {self.id}, but it is the result of run {other}"
+            )
             raise invalid_value(
                 "result", path, expected, "move the file away and train the run again"
             )
@@ -241,10 +243,10 @@ class Run:
         return int(said["micro_batches"]) if said else 1
 
     def halve_micro_batches(self, attempt: Attempt) -> int:
-        """Double the number of micro-batches, for the attempt after `attempt`, and return it.
+        """Split batches into twice as many micro-batches as `attempt` did. Return the new number.
 
-        Return 0 if each micro-batch of `attempt` already has a single row. A second call with the
-        same attempt changes nothing.
+        The next attempt uses this number. Return 0 if each micro-batch of `attempt` already has a
+        single row. A second call for the same attempt changes nothing.
         """
         asked = int(attempt.info().get("micro_batches", 1))
         most = (attempt.last_heartbeat() or {}).get("most_parts", 2 * asked)
@@ -257,7 +259,7 @@ class Run:
     def publish_result(self, attempt: Attempt, result: Mapping[str, Any]) -> bool:
         """Write result.json, which marks the run as done. Return False if it exists already.
 
-        If it exists, another attempt finished first. If that attempt has other metrics, write
+        The file exists if another attempt finished first. If that attempt has other metrics, write
         `result` to differs-NNNN.json, which the command `status` reports.
         """
         metrics = files.canonical(result["metrics"])
@@ -284,7 +286,7 @@ class Run:
                 path.unlink(missing_ok=True)
             return
         folder = self.attempt(result["attempt"]).path
-        # Move result.json last, since the run counts as done until then.
+        # Move result.json last, so that the run counts as done until all files are moved.
         for name in (*self._differing(), "result.json"):
             (self.path / name).rename(folder / name)
 
@@ -302,8 +304,8 @@ class Run:
             attempts = self.attempts()
             if not attempts:
                 return Status(State.NEW, "no attempt yet", 0)
-            # An older attempt may be alive, too, if its process was suspended for longer than the
-            # lease. Check every attempt now, so that the leases of all of them begin now.
+            # An older attempt may still be alive if its process was suspended for longer than the
+            # lease. Check every attempt in this pass, so that all leases begin now.
             known = [
                 (attempt, attempt.last_heartbeat()) for attempt in reversed(attempts)
             ]
@@ -319,7 +321,7 @@ class Run:
             return Status(State.FAILED, sanitize(error), 0)
 
     def history(self) -> list[dict[str, Any]]:
-        """Return a row of metrics for each step, in order, also if the run was interrupted."""
+        """Return a row of metrics for each step, in order. The run may have been interrupted."""
         result = self.result()
         attempts = self.attempts()
         if result is not None:
@@ -395,10 +397,9 @@ class RunStore:
         return Run(files.child(self.outputs / "runs", run_id), self._watcher)
 
     def in_training(self, ids: Iterable[str]) -> str | None:
-        """Return the id of a run, among `ids`, that a process is training. Return None if none is.
+        """Return the id of one of these runs that a process is training, or None if there is none.
 
-        If the process may run on another machine, wait for its next heartbeat, until the lease is
-        over.
+        If the process may be on another machine, wait for a new heartbeat until the lease ends.
         """
         now = first = {id: self.run(id).status() for id in ids}
         while now := {id: one for id, one in now.items() if one.state is State.RUNNING}:
@@ -428,7 +429,7 @@ class RunStore:
         """
         run = self.run(record.id)
         if not (run.path / FILE).is_file():
-            # make_directory refuses a symbolic link only if it is the argument, so call it for both
+            # make_directory refuses a symbolic link only in its argument, so call it for both
             # folders.
             files.make_directory(run.path.parent)
             files.make_directory(run.path)
@@ -437,14 +438,14 @@ class RunStore:
 
         wait_until_visible(lambda: (run.path / FILE).is_file() or None)
         known, config = run.record(), json.loads(files.canonical(record.config))
-        # As for run ids, 1 equals 1.0, and a missing key has its value in INTRODUCED_AS.
+        # As in run ids, 1 equals 1.0, and a missing key stands for its value in INTRODUCED_AS.
         old, new = (INTRODUCED_AS | leaves(one) for one in (known.config, config))
         keys = sorted(old.keys() | new.keys())
         differing = [key for key in keys if old.get(key, ...) != new.get(key, ...)]
         for key in differing:
             if key not in NOT_IN_IDENTITY and not key.startswith("logger."):
                 raise UserError(
-                    f"run {run.id} is already planned with another {sanitize(key)}. Move "
+                    f"run {run.id} is already planned with another value of {sanitize(key)}. Move "
                     f"{sanitize(run.path)} away, or choose another outputs folder."
                 )
         if differing and not (run.path / "result.json").is_file():

@@ -55,7 +55,7 @@ SWEEPS = {
     "experiment=fig1 experiment.scales.gpu.seeds=[7]": "the chosen scale, demo; add scale=gpu, or",
     "experiment=fig1 scale=cpu experiment.tune.grow=-1": "grow=-1: input should be",
     "experiment=fig1 scale=paper experiment.tuned=true": "expected false, since fig1 has no "
-    "tune.grid at scale=paper; leave it out, or set experiment.tune.grid.",
+    "tune.grid at scale=paper; leave experiment.tuned out, or set experiment.tune.grid.",
     "experiment=fig9": "did you mean fig4 or fig3 or fig2?",
     "experiment=scaling": "experiment=scaling was removed: choose another experiment; fig3",
     "scale=huge experiment=fig1": "scale=huge: expected one of cpu, demo",
@@ -76,7 +76,7 @@ SWEEPS = {
     "experiment=fig3 experiment.seeds=0,1": "write 'experiment.seeds=[0,1]'; to sweep seeds, ",
     "experiment=fig3 ++experiment.arms.fixd.label=x": "=fixd: expected an arm of fig3 (standard,",
     "+experiment.arms.x={where:model.heads==8}": 'as in where: "model.heads == 8"',
-    "data=local data.root=/müller": "two kinds of quotes, as in 'data.root=\"/müller\"'",
+    "data=local data.root=/müller": "two pairs of quotes, as in 'data.root=\"/müller\"'",
     "seed=-1": "seed=-1: expected whole numbers from 0 to 4294967295",
     "experiment=fig1 seed=0 +experiment.seeds=[5,6]": "seed and experiment.seeds are both set",
     "experiment=fig1 experiment.tune.seeds=[-1]": "experiment.tune.seeds.0=-1: input should be",
@@ -98,7 +98,7 @@ SWEEPS = {
 
 # The rest of `experiment=fig1_tuned scale=cpu experiment.tune.`
 TUNED = {
-    "seeds=[7,2]": "tune.seeds=[7, 2]: expected seeds that no judged run has (0, 1, 2)",
+    "seeds=[7,2]": "tune.seeds=[7, 2]: expected none of the experiment's own seeds (0, 1, 2)",
     "transfer.fixed=width": "tune.transfer was removed: leave it out, since each arm's smallest",
     "per=arm": "tune.per was removed: leave it out, since each arm's smallest and largest model",
     "by=test/loss": "by=test/loss: expected a metric of the validation split",
@@ -144,7 +144,7 @@ FILES = {
     ),
     "once": (
         f"{BODY}  finetune: {{squad: [test/f1, test/loss], mnli: [test/loss]}}\n{PRETRAINED}",
-        "experiment.finetune=test/loss: expected each metric under one task only",
+        "experiment.finetune=test/loss: expected a metric that no other task lists",
     ),
     "seeded": (
         ARM.replace("{grid", "{set: {seed: 5}, grid"),
@@ -152,7 +152,7 @@ FILES = {
     ),
     "heirs": (
         ARM.replace("}}}\n", "}, seeds: [0, 1]}, b: {parent: a, seeds: [1, 2]}}\n"),
-        "arms.b.seeds=[1, 2]: expected only seeds of its parent a (0, 1)",
+        "arms.b.seeds=[1, 2]: expected only seeds of the parent arm a (0, 1)",
     ),
     "switched": (
         ARM.replace("a:", "on:"),
@@ -199,7 +199,7 @@ MATCHES = {  # these replace HOW in MATCH
     "zero": ("to: 0, tolerance: 0.1", "match.to=0: expected the name of an arm"),
     "besides": (
         "to: 150000, tolerance: 0.1, where: model.heads > 2",
-        "a.match.where is about the points of an arm, but match.to=150000 is a",
+        "a.match.where needs an arm as match.to, but match.to=150000 is a",
     ),
     "stepless": (
         "to: 150000, tolerance: 0.1, multiple_of: model.rotary_size",

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from sweeper.plan.plan import Plan
-from sweeper.plan.throughput import BESIDE_S, measured
+from sweeper.plan.throughput import OVERHEAD_S, measured
 from sweeper.run.backend import BackendContext
 from sweeper.run.backends.local import LocalBackend
 from sweeper.run.options import SweepOptions
@@ -84,12 +84,12 @@ def test_runs_on_a_cpu_say_nothing_of_a_gpu(folder):
         new.config["trainer"]["accelerator"] = accelerator
         return folder.told(new)
 
-    assert (told("cpu"), told("gpu")) == (BESIDE_S, 13.0)
+    assert (told("cpu"), told("gpu")) == (OVERHEAD_S, 13.0)
     assert told("cpu", accelerator="gpu") == 13.0, (
         "planned here, to be trained elsewhere"
     )
     (folder.store.run(other.id).path / "result.json").write_text("{")
-    assert told("gpu") == BESIDE_S, "a damaged run says nothing"
+    assert told("gpu") == OVERHEAD_S, "a damaged run says nothing"
 
 
 class Speed:

@@ -1,4 +1,4 @@
-"""The backends, which execute runs. Each value of `hydra/launcher` names a file in this folder.
+"""The backends, which execute runs. `hydra/launcher=NAME` chooses the file NAME.py.
 
 In each file the function `backend(context)` returns a `Backend` (sweeper/run/backend.py), and the
 class `Options` is the schema of conf/hydra/launcher/<name>.yaml. Every sweep imports all files, so

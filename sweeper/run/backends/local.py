@@ -60,19 +60,19 @@ def _gpu_slots(gpus: list[str], devices: int, options: Options) -> list[str]:
         gpus = [gpu for gpu in gpus if not gpu.startswith("MIG")]
     if len(gpus) < devices:
         whole = max(len(gpus), 1)
-        expected = f"at most {whole} here (MIG instances cannot be combined)"
+        expected = f"at most {whole} on this machine, where MIG instances do not count"
         remedy = f"set trainer.devices={whole}"
         raise invalid_value("trainer.devices", devices, expected, remedy)
     firsts = range(0, len(gpus) - devices + 1, devices)
     groups = [",".join(gpus[first : first + devices]) for first in firsts]
-    # Slots are filled in order, so list all groups once before any group again. This spreads the
-    # runs over the GPUs.
+    # Runs take the slots in order. To spread them over the GPUs, list every group once before any
+    # group a second time.
     slots = groups * options.jobs_per_device
     if options.slots and options.slots > len(slots):
         expected = (
             f"at most {len(slots)}, the number of runs that the GPUs have room for"
         )
-        remedy = "reduce it, or increase hydra.launcher.jobs_per_device"
+        remedy = "set fewer slots, or increase hydra.launcher.jobs_per_device"
         raise invalid_value("hydra.launcher.slots", options.slots, expected, remedy)
     return slots[: options.slots]
 
@@ -88,7 +88,7 @@ class LocalBackend(Backend):
 
     context: BackendContext
     gpus: Sequence[str]
-    # The time of the last start of a run, by the value of CUDA_VISIBLE_DEVICES.
+    # When a run last started on these GPUs, by the value of CUDA_VISIBLE_DEVICES.
     _started: dict[str, float] = field(default_factory=dict)
     _warmed: bool = False
 
@@ -101,7 +101,7 @@ class LocalBackend(Backend):
         """Return the free slot whose GPU has the fewest runs.
 
         Starts on the same GPU are at least `stagger_s` seconds apart, because a run needs more
-        memory while it starts. Return None if no free slot has a GPU that may be used yet.
+        memory while it starts. Return None if it is too early for every free slot.
         """
         taken = [gpu for slot, gpu in enumerate(self.gpus) if slot not in free]
         latest = time.monotonic() - self.context.options.stagger_s
@@ -114,7 +114,7 @@ class LocalBackend(Backend):
         return min(ready, key=lambda slot: taken.count(self.gpus[slot]), default=None)
 
     def warm(self) -> None:
-        """Make the size server import what jobs import, so that forked jobs start fast.
+        """Import the modules of jobs in the size server, so that forked jobs start fast.
 
         Raise UserError if a run needs a GPU and the machine has none.
         """
@@ -159,8 +159,8 @@ def visible_gpus() -> list[str]:
     GPUs are returned as UUIDs, because CUDA and nvidia-smi number GPUs differently. Numbers in
     CUDA_VISIBLE_DEVICES are returned unchanged. Each MIG instance has its own UUID.
 
-    This asks nvidia-smi, since a process that has initialized CUDA cannot fork processes that use
-    it.
+    Ask nvidia-smi and not CUDA: after a process has initialized CUDA, its forked processes cannot
+    use it.
     """
     listed: list[str] = []
     if shutil.which("nvidia-smi"):
@@ -181,8 +181,8 @@ def visible_gpus() -> list[str]:
                 whole = match[1]
                 listed.append(whole)
             elif match := _MIG_PART.match(line):
-                # List the MIG instances instead of their GPU. Given the UUID of the GPU, CUDA would
-                # use its first instance.
+                # List the MIG instances instead of the whole GPU. With the UUID of the GPU, CUDA
+                # would use only the first instance.
                 listed = [gpu for gpu in listed if gpu != whole] + [match[1]]
 
     chosen = os.environ.get(VISIBLE)

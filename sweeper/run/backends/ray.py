@@ -1,7 +1,7 @@
 """The backend that trains runs on a Ray cluster, or on a local Ray instance of this sweep.
 
-Ray only places each run on a node, as an actor that starts `python -m tasks.train`. The schedule
-restarts failed runs, not Ray. Runs write their results as files, not as Ray objects.
+For each run, Ray places an actor on a node. The actor starts `python -m tasks.train`. The schedule,
+not Ray, restarts failed runs. Runs write their results to files, not to Ray objects.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ def backend(context: BackendContext) -> RayBackend:
         needed.refuse_nodes("ray")
         options.request(needed, gpus=True)
     made = RayBackend(connected(options.address), context)
-    # A cluster that scales automatically may have no room yet. For such a cluster the user sets
-    # `slots`, so check only if it is unset.
+    # A cluster that scales automatically may have no room yet. Users set `slots` for it.
     if not options.slots:
         made.check_room()
     return made
@@ -57,8 +56,8 @@ class Options(LimitedOptions):
     def request(self, needed: Resources, *, gpus: bool) -> dict[str, float]:
         """Return the resources that Ray reserves for a run.
 
-        `gpus` says whether any node of the cluster has GPUs. Raise UserError for an amount such as
-        1.5 GPUs, which Ray cannot reserve.
+        `gpus`: whether any node of the cluster has GPUs. Raise UserError for an amount that Ray
+        cannot reserve, such as 1.5 GPUs.
         """
         uses = needed.accelerator == "gpu" or (needed.accelerator == "auto" and gpus)
         wanted = self.gpus_per_device * needed.devices if uses else 0
@@ -92,8 +91,10 @@ class RayBackend(Backend):
         self._resources = context.resources
         self._nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         self._actors: dict[int, Any] = {}
-        self._running: dict[Any, int] = {}  # the handle of each call of `Place.work`
-        self._placing: dict[int, Any] = {}  # the call of `Place.placed` for each handle
+        # The handle of each job, by its call of `Place.work`.
+        self._running: dict[Any, int] = {}
+        # The call of `Place.placed` for each job, by handle.
+        self._placing: dict[int, Any] = {}
         self._numbers = itertools.count(1)
         resources = context.resources
         self.slots = self._options.slots or max(1, min(map(self._room, resources)))
@@ -107,7 +108,7 @@ class RayBackend(Backend):
         )
 
     def _room(self, needed: Resources) -> int:
-        """Return the number of such runs that the nodes have room for at the same time."""
+        """Return how many runs that need these resources fit on the nodes at the same time."""
         asked = self._request(needed)
         amounts = {"CPU": asked["num_cpus"], "GPU": asked["num_gpus"]}
         room = (
@@ -184,13 +185,13 @@ class Place:
         self._asked_to_stop = False
 
     def placed(self) -> None:
-        """Do nothing. The result of this call is ready when Ray has placed the actor on a node."""
+        """Do nothing. This call returns once Ray has placed the actor on a node."""
 
     def work(self) -> int:
         """Train the run and return its exit code."""
         if self._asked_to_stop:
             return 1
-        # The run does not use Ray and must not know its token, so remove Ray's variables.
+        # The run does not use Ray and must not see Ray's token, so remove the variables of Ray.
         own = {
             name: value
             for name, value in os.environ.items()
@@ -217,7 +218,7 @@ def connected(address: str | None) -> ModuleType:
 
     If `address` is None, start a local instance that accepts only processes with its random token.
     """
-    # Ray reads the environment variables RAY_* when it is imported.
+    # Set the environment variables of Ray before its import, which reads them.
     kept = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys()
     if address is None or kept or Path("~/.ray/auth_token").expanduser().exists():
         os.environ.setdefault("RAY_AUTH_MODE", "token")

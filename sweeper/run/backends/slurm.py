@@ -60,7 +60,7 @@ def backend(context: BackendContext) -> Backend:
     # The import is here, because the backend imports `Options` from this file.
     from sweeper.run import slurm
 
-    # The backend checks the folder before each submission. Check it here as well, to fail early.
+    # The backend checks the folder before each submission. Also check it now, to fail early.
     if context.outputs.exists():
         slurm.refuse_shared(context.outputs)
     slurm.leave_allocation()

@@ -1,4 +1,4 @@
-"""Fixtures that plan without a size server. A fake one computes sizes with a formula."""
+"""Fixtures that plan with a fake size server, which computes sizes with a formula."""
 
 import shutil
 from pathlib import Path
@@ -75,7 +75,7 @@ class FakeProcess:
 
 
 def described(typed):
-    """Return a command line's experiment (None for a grid) and its name. Plan no points."""
+    """Return the experiment of a command line, or None for a grid, and the name of its results."""
     found = read(typed.split(" "), shipped(), max_points=997)
     if not found.experiments:
         return None, name_of(found, None, shipped())
@@ -112,7 +112,7 @@ def plan(tmp_path, process, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments, conf=None):
-        """Return the plan. `conf` is a folder that replaces conf/, or the composer of one."""
+        """Return the plan. `conf` is a folder that replaces conf/, or its composer."""
         composed = composer(conf) if isinstance(conf, Path) else conf or shipped()
         return Planner(composed, process, max_runs=10_000).plan(arguments)
 

@@ -63,11 +63,11 @@ def test_an_arm_with_a_parent_chooses_no_optimizer_of_its_own(plan, with_experim
     text = CHILDREN.replace("trainer.steps: 0", "optimizer: inverse_sqrt")
     conf = with_experiment("heirs", text)
     with pytest.raises(
-        UserError, match="arm third cannot choose optimizer, since it has a parent"
+        UserError, match="arm third has a parent and cannot choose optimizer"
     ):
         plan("experiment=heirs", conf=conf)
     typed = ("optimizer=inverse_sqrt", "optimizer.weight_decay=0.0,0.1")
-    found = plan("experiment=heirs", *typed, conf=conf)  # overrides apply to all arms
+    found = plan("experiment=heirs", *typed, conf=conf)  # overrides change all arms
     assert len(found.points) == 2 * (2 + 2 + 4)
     for run in (run for run in found.runs.values() if run.parent):
         decays = (

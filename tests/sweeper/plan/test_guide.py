@@ -58,7 +58,7 @@ def test_every_key_of_an_experiment_is_documented_with_its_default(kind, head, f
     known = {one.name: one for one in fields(kind) if one.name not in ("name", "yaml")}
     assert rows.keys() == {*known, *further}
     for name, said in rows.items():
-        # The default of an arm's key may be in words, such as "the experiment's".
+        # Some defaults are phrases, such as "the experiment's".
         if name in known and not said.startswith("the "):
             assert said.strip("`") == default(known[name]), name
 

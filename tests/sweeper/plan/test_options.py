@@ -27,7 +27,7 @@ def at(scale):
 
 # The quick tests leave these out. They plan fig2 for fine-tuning, and cache for matching.
 LONG = ("collaborative", "table1", "table2a", "table2b", "table3")
-# An experiment without `scales` does not depend on the scale, so two of them are enough.
+# An experiment without `scales` is the same at each scale, so two scales are enough.
 EXPERIMENTS = [
     pytest.param(
         path.stem,

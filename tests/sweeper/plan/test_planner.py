@@ -116,7 +116,7 @@ def test_figure_1_at_paper_scale_has_the_published_counts(plan):
     ("typed", "figure"),
     [
         ("fig3 model.heads=4,8", "fig3"),
-        ("fig3 model.head_size=4,8", "curves"),  # panel (a) has one head size
+        ("fig3 model.head_size=4,8", "curves"),  # panel (a) of fig3 shows one head size
         ("fig1 model.layers=1,2", "curves"),
         ("fig1 model.layers=1,2 experiment.figure=fig1", "fig1"),
         ("fig1 model.layers=2", "fig1"),
@@ -153,13 +153,13 @@ def test_a_typed_parent_has_the_model_the_text_and_the_tokenizer_of_its_child(pl
     child = ("task=mnli", f"parent={parent.id}", "model.heads=2")
     store = RunStore(Path("outputs").absolute())
     older = copy.deepcopy(parent.config)
-    # Its record was written before this key existed.
+    # The record was written before this key existed.
     assert older["model"]["attention"].pop("qk_norm") is False
     run = store.freeze(Record(parent.id, older, parent.size))
     run.publish_result(run.claim({}), {"metrics": {}})
     tokenizer = "task.tokenizer='text of sample None for pretraining'"
     assert plan(*child, tokenizer).runs
-    for typed in (child, child[:2]):  # the model and the tokenizer need not be typed
+    for typed in (child, child[:2]):  # the model and the tokenizer need not be set
         [found] = plan(*typed).runs.values()
         assert found.config["model"]["heads"] == 2
         assert found.id == next(iter(plan(*child, tokenizer).runs))
@@ -188,7 +188,7 @@ def test_a_typed_parent_has_the_model_the_text_and_the_tokenizer_of_its_child(pl
 
 @pytest.fixture
 def published(plan, process, tmp_path):
-    """A folder that transformers saved; the fake process has imported it as this run."""
+    """The run into which the fake process imports a folder that `transformers` saved."""
     [pretrained] = plan("task=pretraining", "model.heads=2").runs.values()
     task = {
         "name": "pretraining",
@@ -215,7 +215,7 @@ def test_a_published_model_gives_its_sizes_and_its_tokenizer(plan, published):
     [run] = plan("task=mnli", "parent=bert", *shared).runs.values()
     assert run.config["model"]["attention"]["shared_size"] == 5
     for typed, told in {
-        "task=pretraining": "task=pretraining: expected a task with the tokenizer",
+        "task=pretraining": "task=pretraining: expected a task that can use",
         "task=mnli task.vocabulary_size=99": "task.vocabulary_size=99: expected 301",
         "task=mnli model.layers=3": "model.layers=3: expected 2, the value of",
     }.items():
@@ -233,7 +233,7 @@ def test_a_published_model_takes_the_place_of_a_pre_training(plan, published):
     assert {run.parent for run in found.runs.values()} == {published.id}
     assert all(point.values == {"model.heads": 2} for point in found.points)
     assert {run.config["model"]["heads"] for run in found.runs.values()} == {2}
-    with pytest.raises(UserError, match="expected one arm of heads"):
+    with pytest.raises(UserError, match="expected an experiment with one arm"):
         plan("experiment=fig2", "parent=bert")
     with pytest.raises(UserError, match=r"model\.heads=3: expected 2, the value of"):
         plan("experiment=table1", "parent=bert", "model.heads=3")
@@ -294,7 +294,7 @@ def test_what_is_typed_wins_over_the_experiment(plan):
     for run in found.runs.values():
         model = run.config["model"]
         assert (model["layers"], model["head_size"], run.config["seed"]) == (2, 2, 7)
-    # An axis of the experiment sets both keys together. Overrides set each key alone.
+    # The experiment sweeps both keys together. Each override sets only one of them.
     found = plan("experiment=equal_width", "seed=0", "model.heads=3")
     assert {point.values["model.heads"] for point in found.points} == {3}
     assert {run.config["model"]["heads"] for run in found.runs.values()} == {3}
@@ -411,7 +411,7 @@ def test_only_values_that_have_a_model_are_found():
             best = min(values, key=lambda x: (abs(count(x) - target), x))
             assert solve(count, target) == (best, count(best))
     with pytest.raises(
-        UserError, match=r"no value gives a valid model \(the error at 1: 1 is odd\)"
+        UserError, match=r"valid model; correct the error at 1 \(1 is odd\)"
     ):
         solve(lambda x: UserError(f"{x} is odd."), 8)
 
@@ -505,7 +505,9 @@ def test_of_many_points_the_first_are_listed_and_all_if_asked(plan, store):
     made = plan(f"model.heads={heads}", "model.head_size=3", "seed=0,1")
     lines = printed(made, store, 200).splitlines()
     assert len(lines) <= 60
-    assert any("and 261 more (hydra.verbose=true lists all)" in line for line in lines)
+    assert any(
+        "and 261 more points (hydra.verbose=true lists all)" in line for line in lines
+    )
     assert lines[-1].startswith("301 points, 602 runs")
     assert len(printed(made, store, 200, verbose=True).splitlines()) > 301
 

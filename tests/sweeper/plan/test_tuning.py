@@ -25,7 +25,7 @@ CPU = "scale=cpu"
 
 @pytest.fixture
 def tried(plan, process, tmp_path):
-    """The plan of the judged runs of fig1_tuned, and the plan of its first trials."""
+    """Two plans of fig1_tuned: that of the judged runs, and that of the first trials."""
     found = plan("experiment=fig1_tuned", CPU)
     searches = {name: Search.of(one.tune) for name, one in found.experiments.items()}
     return found, trials(found, searches, Facts(process, tmp_path / "facts.json"))
@@ -132,7 +132,7 @@ def test_no_trial_starts_for_a_metric_of_which_neither_more_nor_less_is_better(
         ([0.0025, 0.005, 0.01], 0.005, None, False),
         ([100, 200], 200, 400, True),
         (["linear", "constant"], "constant", None, False),
-        ([0.0, 0.1], 0.1, None, True),  # from 0, there is no geometric step
+        ([0.0, 0.1], 0.1, None, True),  # a geometric step from 0 leads nowhere
         ([0.0, 0.1], 0.0, None, False),
     ],
 )
@@ -287,13 +287,15 @@ def test_points_between_the_ends_have_the_alternatives_of_the_nearer_one(tuning)
     unsure = [point.alternative_to for point in own if point.alternative_to]
     heads = [values["model.heads"] for values in unsure]
     assert {values["model.embedding_size"] for values in unsure} == {64}
-    assert sorted(heads) == [2, 4, 8, 16]  # the smaller half of the arm's nine points
+    assert sorted(heads) == [2, 4, 8, 16]  # the smaller half of nine points
     seeds = Counter((p.arm, p.values[RATE]) for p in tuning.trials.points)
     assert (seeds["standard", 0.01], seeds["standard", 0.005]) == (3 + 2, 2)
 
 
 def test_a_point_is_judged_with_both_rates_that_trials_cannot_tell_apart(tuning):
-    finish(tuning, dict.fromkeys(ARMS, math.sqrt(0.01 * 0.02)))  # equally far from both
+    finish(
+        tuning, dict.fromkeys(ARMS, math.sqrt(0.01 * 0.02))
+    )  # the best rate is equally far from both rates
     by_setting = {}
     for point in tuning.judged.points:
         rate = tuning.judged.runs[point.run].config["optimizer"]["learning_rate"]
@@ -306,7 +308,7 @@ def test_a_point_is_judged_with_both_rates_that_trials_cannot_tell_apart(tuning)
         (0.01, 0.02)
     }
     for (_, chosen), (other, alternative) in by_setting.values():
-        # Only the alternative's values name the rate.
+        # Only the values of the alternative contain the rate.
         assert (chosen, alternative) == (None, other)
 
 

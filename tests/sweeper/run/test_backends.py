@@ -31,8 +31,8 @@ def test_ray_is_asked_for_parts_of_a_gpu_or_for_whole_ones():
 @pytest.mark.parametrize(
     ("nodes", "device"),
     [
-        ([{"CPU": 3}, {"CPU": 2}], "cpu"),  # a run takes 2 CPUs, so each node has one
-        ([{"CPU": 8, "GPU": 4}, {"CPU": 2}], "gpu"),  # and 2 GPUs
+        ([{"CPU": 3}, {"CPU": 2}], "cpu"),  # two runs of 2 CPUs
+        ([{"CPU": 8, "GPU": 4}, {"CPU": 2}], "gpu"),  # two runs of 2 CPUs and 2 GPUs
     ],
 )
 def test_auto_is_what_the_ray_cluster_has(nodes, device):
@@ -181,7 +181,7 @@ def test_each_slot_has_gpus_to_itself_of_those_given(
             "slots=5000: expected a number of at least 1 and at most 1000",
         ),
         (Resources("gpu", 3, 1, 1), {}, "trainer.devices=3: expected at most 2"),
-        (TWO, {}, "trainer.devices=2: expected at most 1 here"),
+        (TWO, {}, "trainer.devices=2: expected at most 1 on this machine"),
         (Resources("cpu", 1, 2, 1), {}, "trainer.num_nodes=2: expected 1"),
     ],
 )

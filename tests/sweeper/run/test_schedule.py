@@ -414,7 +414,7 @@ def test_nothing_more_is_started_once_it_is_spent_and_typed_again_with_more_it_g
 
 @pytest.fixture
 def asked(store, monkeypatch):
-    """The list of paths in the outputs folder that are opened, listed or passed to stat."""
+    """The paths in the outputs folder that the code opens, lists or passes to stat."""
     paths = []
 
     def noted(call):

@@ -1,4 +1,4 @@
-"""Fixtures: a store in a temporary folder, and processes that use it besides the test."""
+"""Fixtures: a store in a temporary folder, and other processes that use the store."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def run(store, record):
 
 
 def elsewhere(attempt, **facts):
-    """Have an attempt say that it was made on another machine, or these facts."""
+    """Overwrite attempt.json with these facts, by default those of another machine."""
     said = attempt.info() | (facts or {"host": "another", "boot": "another"})
     (attempt.path / "attempt.json").write_text(json.dumps(with_checksum(said)))
 

@@ -1,4 +1,4 @@
-"""An attempt belongs to one process, is alive as long as the process, and adds to its run."""
+"""An attempt belongs to one process, lives as long as the process, and extends its run."""
 
 import errno
 import math

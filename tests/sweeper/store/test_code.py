@@ -1,4 +1,4 @@
-"""Tests of the code's parts, on which runs depend, and of copies that do not change."""
+"""Tests of the parts of the code on which runs depend, and of the copies for queued jobs."""
 
 import os
 import shutil
@@ -157,7 +157,7 @@ def test_a_package_that_a_run_names_is_pinned_with_it(tmp_path, installed, monke
     assert not (own / "of_mine").exists()
     assert (beside / "of_mine" / "__init__.py").read_text() == "class Mine: ..."
     assert (beside / "of_mine-1.2.3.dist-info" / "entry_points.txt").exists()
-    # A job has the copy on its path, besides the installed package.
+    # The path of a job has both the copy and the installed package.
     monkeypatch.syspath_prepend(beside)
     assert len(entry_points(group="headroom.attention", name="wide")) == 1
 

@@ -29,9 +29,9 @@ class Injected(OSError):
 
 @contextmanager
 def failing_at(number: int, *, after: bool = False) -> Iterator[list[str]]:
-    """Make the call number `number` to the operating system fail, and yield all calls.
+    """Make one call to the operating system fail, by its number. Yield the list of all calls.
 
-    If `after` is True, the call does its work before it fails. With the number 0 no call fails.
+    If `after` is True, the call has its effect before it fails. If `number` is 0, no call fails.
     """
     calls: list[str] = []
 

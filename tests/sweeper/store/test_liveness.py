@@ -56,7 +56,7 @@ def test_only_the_process_meant_is_signalled_and_then_it_is_dead(child):
         # This is another machine from the same image, or this machine before a reboot.
         {"boot": "x"},
         {"boot": "x", "machine": "another"},
-        {"pid_namespace": "pid:[1]"},  # a container on this host
+        {"pid_namespace": "pid:[1]"},  # another container on this machine
         {"pid": None},
     ],
     ids=str,

@@ -117,7 +117,7 @@ def test_floats_that_json_lacks_come_back_as_floats(tmp_path, value):
     "row",
     [
         {"train/loss": 1.0},
-        {"step": 1, "crc": "x"},  # the name of the checksum
+        {"step": 1, "crc": "x"},  # the key of the checksum
         {"step": 1, "nested": {"a": 1}},
     ],
     ids=str,

@@ -41,7 +41,8 @@ def test_another_config_under_the_same_id_is_refused_by_name(
     run = store.freeze(record)
     other = replace(record, config=record.config | change)
     with pytest.raises(
-        UserError, match=rf"run {run.id} is already planned with another {key}\. "
+        UserError,
+        match=rf"run {run.id} is already planned with another value of {key}\. ",
     ) as caught:
         store.freeze(other)
     assert str(caught.value).isprintable()
