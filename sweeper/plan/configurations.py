@@ -237,7 +237,7 @@ class Configurations:
                 expected, same = "keys of the config", list(match.same)
                 remedy = f"correct the list: there is {unknown.args[0]}"
                 raise invalid_value("match.same", same, expected, remedy) from None
-            label = f"{match.to} {describe_values(point.values)}"
+            label = f"{match.to} {describe_values(point.values)}".strip()
             size = self._count(match, point.size, point.config)
             targets.append(_Target(label, size, shared, point.values))
         return targets

@@ -491,6 +491,8 @@ def test_cache_and_parameters_are_matched_together(plan, with_experiment):
         assert size["cache_bytes_per_token"] == sizes[0]["cache_bytes_per_token"]
         assert abs(size["params_total"] / sizes[0]["params_total"] - 1) < 0.01
     assert found.points[-1].values == {"model.attention.key_value_heads": 6}
+    # The arm `own` has a single point, so its name alone is the name of the target.
+    assert found.points[1].matched.to == "own"
 
 
 def printed(made, store, width, **options):
