@@ -147,7 +147,7 @@ def replayed(one: Kept) -> tuple[Search, Table]:
 
 def asked_for(one: Kept, search: Search) -> Table:
     """Return the table of the trials that a search needs in its present state."""
-    places = {setting(point) for point in tried(one.points, search.apart)}
+    places = {setting(point) for point in tried(one.points, search.exhaustive)}
     rows = []
     for row in one.trials.rows:
         values = one.trials.settings[row["point"]]
@@ -234,7 +234,7 @@ def replay() -> str:
                 for row in rows
                 if row["state"] == "done"
             }
-        apart += [f"{one.name}, {arm}" for arm in search.apart]
+        apart += [f"{one.name}, {arm}" for arm in search.exhaustive]
         missing += [f"{one.name}, {point}" for point in absent]
         for point in points(one.judged, one.judged.metric):
             kept_rate, (rate, *others) = point.cells[RATE], now[place_of(point)]

@@ -81,18 +81,22 @@ def by_start(runs: pd.DataFrame) -> str:
 def by_spending(runs: pd.DataFrame) -> str:
     """Return a table of models with as many parameters as 16 heads, and their gain over these."""
     rows = []
-    per_head = runs["model.attention.glorot"] == "head"
-    own = runs[per_head & (runs["trainer.steps"] == LONG)]
+    per_head = runs[runs["model.attention.glorot"] == "head"]
     for name in TEXTS:
-        of_text = own[own["text"] == name]
-        more = _scores(of_text, "more")
+        of_text = per_head[per_head["text"] == name]
         for arm, words in SPENT.items():
-            spent = _scores(of_text, arm)
-            pair = of_text[of_text["arm"].isin([arm, "more"])]
-            pair = pair[pair["seed"].isin(spent.index)]
-            others = _list(more[spent.index])
-            rows.append((name, words, _list(spent), others, _difference(pair, "more")))
-    return table(("text", "model", "perplexity", ARMS["more"], "better by"), rows)
+            for steps, own in of_text.groupby("trainer.steps"):
+                spent = _scores(own, arm)
+                if spent.empty:
+                    continue
+                pair = own[
+                    own["arm"].isin([arm, "more"]) & own["seed"].isin(spent.index)
+                ]
+                scores = (_list(spent), _list(_scores(pair, "more")))
+                gain = _difference(pair, "more")
+                rows.append((name, words, f"{steps:,}", *scores, gain))
+    head = ("text", "model", "steps", "perplexity", ARMS["more"], "better by")
+    return table(head, rows)
 
 
 def _scores(runs: pd.DataFrame, arm: str) -> pd.Series:

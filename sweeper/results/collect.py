@@ -324,8 +324,7 @@ def _table(name: str, plan: Plan, of: Callable[[str], Collected]) -> Table:
     if plan.get("accept_mixed_code"):
         provenance["accept_mixed_code"] = True
     if "rounds" in plan:
-        rounds = [{**one, "verdicts": one["verdicts"][name]} for one in plan["rounds"]]
-        provenance["rounds"] = rounds
+        provenance["rounds"] = plan["rounds"]
     about = plan["experiments"][name]
     return Table(name, about, provenance, settings, _columns(rows, swept), rows, files)
 

@@ -95,7 +95,7 @@ def _claim(verdict: Verdict) -> str:
 
 
 def _terms_apart(was: Verdict, now: Verdict) -> list[str]:
-    """Return the differences in margin, error, number of claims and confidence, in words."""
+    """Return the differences in the terms of two verdicts, in words."""
     # A verdict has no numbers if the points cannot decide its claim.
     if not (was.numbers and now.numbers):
         return []
@@ -111,6 +111,9 @@ def _terms(numbers: Data) -> dict[str, str]:
         "error": f"{numbers['error']:g}",
         "claims": f"{numbers['claims']}",
         "confidence": f"{100 * numbers['confidence']:.4g} %",
+        "spread pooled over": "{values} values of {points} points".format(
+            **numbers["pooled"]
+        ),
     }
 
 

@@ -2,26 +2,30 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from sweeper.results.design import (
-    AnyOf,
     Contrast,
     Statement,
     Unanswerable,
     contrasts_of,
     decide,
     levels,
+    ranked,
 )
 from sweeper.results.evidence import Evidence, Measured
 from sweeper.results.speedup import speedups, why_unread
 from sweeper.results.statistics.bimodal import is_bimodal
-from sweeper.results.statistics.blocks import Estimate, estimates, intervals
+from sweeper.results.statistics.blocks import (
+    Estimate,
+    estimates,
+    intervals,
+    regular,
+)
 from sweeper.results.statistics.sequential import (
     FIRST,
     Floats,
@@ -47,30 +51,12 @@ _DEPENDS = (
 )
 
 
-class Ranked(NamedTuple):
-    """The findings on a statement, ranked.
-
-    `All` is decided by its weakest part, `AnyOf` by its strongest. A part that holds is stronger
-    than an open one, and a part that fails is weaker. The parts of `AnyOf` are listed best first.
-
-    Attributes:
-        rank: first, 1 if the statement holds, -1 if it fails, or 0 if it is open. Second, the
-            estimate of the deciding contrast minus its threshold.
-        deciding: the finding that decides the statement.
-        listed: the findings on all contrasts.
-    """
-
-    rank: tuple[int, float]
-    deciding: Found
-    listed: list[Found]
-
-
 @dataclass(frozen=True)
 class Question:
     """A claim, judged by one measure.
 
-    Every contrast has a row of weights over the distinct points, followed by a row for each of its
-    alternatives. Estimates and intervals have the same rows.
+    Every contrast has three rows of weights over the distinct points: its own weights, and those of
+    its extremes over alternatives. Estimates and intervals have the same rows.
 
     Attributes:
         name: the name of the claim.
@@ -107,22 +93,13 @@ class Question:
 
     @cached_property
     def weights(self) -> Floats:
-        """The weights of contrasts and their alternatives, of shape (rows, distinct points)."""
+        """The weights of all rows, of shape (3 * contrasts, distinct points)."""
         rows = [
-            weights for one in self.contrasts for weights in (one.weights, *one.others)
+            weights
+            for one in self.contrasts
+            for weights in (one.weights, *(one.extremes or [one.weights] * 2))
         ]
         return self.evidence.weights(rows)
-
-    @cached_property
-    def _contrast_of_row(self) -> np.ndarray:
-        """The index of the contrast that each row belongs to, of shape (rows,)."""
-        counts = [1 + len(one.others) for one in self.contrasts]
-        return np.repeat(range(len(counts)), counts)
-
-    @cached_property
-    def _first_rows(self) -> np.ndarray:
-        """The index of the row with each contrast's own weights, of shape (contrasts,)."""
-        return np.flatnonzero(np.diff(self._contrast_of_row, prepend=-1))
 
     @cached_property
     def used(self) -> list[int]:
@@ -156,6 +133,11 @@ class Question:
         """The intersection of the intervals of all analyses; empty (low > high) if disjoint."""
         return intersection(self.analyses)
 
+    @cached_property
+    def _apart(self) -> np.ndarray:
+        """A mask of the rows whose intervals have no common part, of shape (rows,)."""
+        return self.intersection.lows > self.intersection.highs
+
     @property
     def level(self) -> float:
         """The chance that a true value lies beyond one end of its interval."""
@@ -163,22 +145,30 @@ class Question:
 
     @cached_property
     def _levels(self) -> Floats:
-        of_contrasts = levels(self.statement, self.level, self.level)
-        return of_contrasts.take(self._contrast_of_row, axis=0)
+        return levels(self.statement, self.level, self.level).repeat(3, axis=0)
 
     @cached_property
     def _above(self) -> Floats:
         return np.array([contrast.above for contrast in self.contrasts])
 
     def _excess(self, found: Sequence[Estimate]) -> Intervals:
-        above = self._above[self._contrast_of_row]
+        above = self._above.repeat(3)
         return Intervals(*(ends - above for ends in intervals(found, self._levels)))
 
     def _with_alternatives(self, rows: Intervals) -> Intervals:
         """Return for each contrast the smallest interval that covers those of all its rows."""
-        lows = np.minimum.reduceat(rows.lows, self._first_rows)
-        highs = np.maximum.reduceat(rows.highs, self._first_rows)
-        return Intervals(rows.values[self._first_rows], lows, highs)
+        lows = rows.lows.reshape(-1, 3).min(axis=1)
+        highs = rows.highs.reshape(-1, 3).max(axis=1)
+        return Intervals(rows.values[::3], lows, highs)
+
+    @cached_property
+    def _hull(self) -> Intervals:
+        """The interval of each contrast that covers those of its rows.
+
+        If the intervals of a row lie apart, those of the newest analysis are taken.
+        """
+        joint = self.analyses[-1] if self._apart.any() else self.intersection
+        return self._with_alternatives(joint)
 
     def _decision(self, found: Intervals) -> Decision:
         margin = self.evidence.margin
@@ -191,13 +181,8 @@ class Question:
         Intervals are clipped to [-m, m], where m is the largest difference that the metric allows.
         If both ends are clipped, the interval is unknown, so both ends become infinite.
         """
-        newest, joint = self.analyses[-1], self.intersection
-        apart = joint.lows > joint.highs
-        lows = np.where(apart, newest.lows, joint.lows)
-        highs = np.where(apart, newest.highs, joint.highs)
-        hull = self._with_alternatives(Intervals(newest.values, lows, highs))
-        chosen = self.weights[self._first_rows]
-        ends = np.transpose([one + self._above for one in hull]).tolist()
+        chosen = self.weights[::3]
+        ends = np.transpose([one + self._above for one in self._hull]).tolist()
         found = []
         for contrast, weights, (value, low, high) in zip(
             self.contrasts, chosen, ends, strict=True
@@ -228,11 +213,12 @@ class Question:
         if lost:
             return f"{plural(lost, 'run')} of the claim failed or diverged and left no value."
         if zero:
-            have = "run has a value" if zero == 1 else "runs have values"
-            return f"{zero} {have} of 0 or less, where differences in per cent are undefined."
-        apart = self.intersection.lows > self.intersection.highs
-        if apart.any():
-            words = self.contrasts[self._contrast_of_row[apart.argmax()]].words
+            return (
+                "Differences in per cent are undefined for values of 0 or less, which "
+                f"{plural(zero, 'run')} measured."
+            )
+        if self._apart.any():
+            words = self.contrasts[self._apart.argmax() // 3].words
             return (
                 "The intervals of different analyses do not overlap, so one of them is "
                 f"wrong: {words}."
@@ -261,7 +247,7 @@ class Question:
         """The decision that the evidence allows."""
         if self.obstacle:
             return Decision.UNDECIDED
-        return self._decision(self._with_alternatives(self.intersection))
+        return self._decision(self._hull)
 
     @cached_property
     def terms(self) -> Terms:
@@ -272,32 +258,31 @@ class Question:
             for term, runs in self.asked_after.items()
             if (count := len(own.intersection(runs)))
         }
-        return Terms(self.error, self.claims, self.evidence.margin, late)
+        pooled = regular(self.evidence.values)
+        over = (int((~np.isnan(pooled)).sum()), len(pooled))
+        return Terms(self.error, self.claims, self.evidence.margin, late, over)
 
     def verdict(self) -> Verdict:
         """Return the decision with its numbers and its explanation."""
-        ranked = _ranked(self.statement, zip(self.contrasts, self.found, strict=True))
-        listed = ranked.listed
+        _, deciding, places = ranked(self.statement, self._hull)
         if self.decision is Decision.NOT_SUPPORTED:
             # The contrast that contradicts the claim comes first.
-            listed = sorted(listed, key=lambda one: one is not ranked.deciding)
+            places.sort(key=deciding.__ne__)
+        listed = [self.found[place] for place in places]
         price = self.price()
         numbers = {
             "contrasts": [one.as_data() for one in self.found],
-            "first": self.found.index(listed[0]),
+            "first": places[0],
             **self.terms.as_data(),
             **({"price": price._asdict()} if price else {}),
         }
         unmeasured = sum(point.unmeasured for point in self.points)
         if unmeasured:
             numbers["unmeasured"] = unmeasured
-            finished = len(self.used) - unmeasured
-            some = f"Only {finished}" if finished else "None"
-            have = "have" if finished > 1 else "has"
-            used = f"{len(self.used)} points that the claim uses"
-            text = f"{some} of the {used} {have} a finished run."
+            points = f"{len(self.used) - unmeasured} of {len(self.used)} points"
+            text = f"Runs are finished for {points} that the claim uses."
         else:
-            chosen = Intervals(*(ends[self._first_rows] for ends in self.intersection))
+            chosen = Intervals(*(ends[::3] for ends in self.intersection))
             depends = self.decision is not self._decision(chosen)
             obstacle = self.obstacle or (_DEPENDS if depends else None)
             text = explain(self.decision, listed, self.terms, obstacle, price)
@@ -323,12 +308,9 @@ class Question:
         seeds = following[place]
         more = [max(seeds - len(point.values), 0) for point in self.points]
         trainings = [point.trainings for point in self.points]
-        hours = np.array([point.hours for point in self.points])
-        known = np.isfinite(hours)
-        expected = None
-        if known.any():
-            expected = float(np.where(known, hours, hours[known].mean()) @ more)
-        return Price(seeds, int(np.dot(more, trainings)), expected)
+        hours = float(np.dot(more, [point.hours for point in self.points]))
+        known = None if math.isnan(hours) else hours
+        return Price(seeds, int(np.dot(more, trainings)), known)
 
     def next_seeds(self, most: int) -> dict[str, int]:
         """Return the number of seeds that each point of the claim needs next.
@@ -359,17 +341,3 @@ class Question:
         ]
         found = self._with_alternatives(self._excess(expected))
         return self._decision(found) is not Decision.UNDECIDED
-
-
-def _ranked(statement: Statement, found: Iterator[tuple[Contrast, Found]]) -> Ranked:
-    if isinstance(statement, Contrast):
-        contrast, own = next(found)
-        holds, fails = own.low > contrast.above, own.high < contrast.above
-        return Ranked((holds - fails, own.value - contrast.above), own, [own])
-    parts = [_ranked(part, found) for part in statement.parts]
-    weakest_first = sorted(parts, key=lambda part: part.rank)
-    deciding = weakest_first[0]
-    if isinstance(statement, AnyOf):
-        parts = weakest_first[::-1]
-        deciding = parts[0]
-    return deciding._replace(listed=[one for part in parts for one in part.listed])

@@ -9,8 +9,9 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, product
-from typing import TypeAlias
+from itertools import count, pairwise
+from operator import itemgetter
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -37,16 +38,16 @@ class Contrast:
     Attributes:
         words: the comparison in words. Messages append "better by 1.3 %" to it.
         weights: the weights of the points' means. Larger means are better, for every metric.
-        above: the threshold, on the judged scale. It is a natural logarithm if `Design.ratios` is
-            set.
-        others: the same contrast for each alternative value of the tuned keys, as weights. A
-            decision must hold for these too.
+        above: the threshold, on the judged scale. It is a natural logarithm if the ratios of a
+            metric are judged.
+        extremes: the weights of the largest and of the smallest contrast over alternative values of
+            the tuned keys; () without alternatives. A decision must hold for these too.
     """
 
     words: str
     weights: Weights
     above: float = 0.0
-    others: Sequence[Weights] = ()
+    extremes: Sequence[Weights] = ()
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,7 @@ def decide(
         found: an interval for each contrast, as arrays of the shape (contrasts,).
         margin: the largest difference that does not matter; nan if there is none.
     """
-    signs = (found.lows > 0).astype(int) - (found.highs < 0)
-    sign = _sign(statement, iter(signs.tolist()))
+    sign, _ = ranked(statement, found).rank
     if sign:
         return Decision.SUPPORTED if sign > 0 else Decision.NOT_SUPPORTED
     known = found.lows <= found.highs
@@ -114,28 +114,47 @@ def decide(
     return Decision.NO_DIFFERENCE if alike.all() else Decision.UNDECIDED
 
 
-def _sign(statement: Statement, contrasts: Iterator[int]) -> int:
-    """Return 1 if a statement holds, -1 if it fails, and 0 if it is open.
+class Ranked(NamedTuple):
+    """The rank of a statement, its deciding contrast, and all contrasts in the order to name them.
 
-    `contrasts` yields 1, -1 or 0 for each contrast of the statement, from left to right.
+    The rank is 1 if the statement holds, -1 if it fails and 0 if it is open, and then the estimate
+    of the deciding contrast. Contrasts are numbered from left to right.
     """
+
+    rank: tuple[int, float]
+    deciding: int
+    listed: list[int]
+
+
+def ranked(
+    statement: Statement, found: Intervals, places: Iterator[int] | None = None
+) -> Ranked:
+    """Rank a statement. `All` is decided by its weakest part, `AnyOf` by its strongest.
+
+    The parts of `AnyOf` are listed best first. `places` numbers the contrasts of the recursion, so
+    callers leave it out.
+    """
+    places = count() if places is None else places
     if isinstance(statement, Contrast):
-        return next(contrasts)
-    parts = [_sign(part, contrasts) for part in statement.parts]
-    return max(parts) if isinstance(statement, AnyOf) else min(parts)
-
-
-# If a contrast has more combinations of alternatives than this, judge a subset of them.
-ALL = 256
+        place = next(places)
+        sign = int(found.lows[place] > 0) - int(found.highs[place] < 0)
+        return Ranked((sign, float(found.values[place])), place, [place])
+    parts = [ranked(part, found, places) for part in statement.parts]
+    weakest_first = sorted(parts, key=itemgetter(0))
+    deciding = weakest_first[0]
+    if isinstance(statement, AnyOf):
+        parts = weakest_first[::-1]
+        deciding = parts[0]
+    return deciding._replace(listed=[place for one in parts for place in one.listed])
 
 
 def with_alternatives(
     statement: Statement, average: Callable[[Point], float]
 ) -> Statement:
-    """Return the statement, with weights for alternative points in each contrast's `others`.
+    """Return the statement, with the extremes of each contrast over its points' alternatives.
 
-    If there are at most ALL combinations of alternatives, a contrast gets all of them. Otherwise,
-    it gets each alternative by itself, and the combinations that make it largest and smallest.
+    The first replaces each point by the alternative that makes the contrast largest, the second by
+    the one that makes it smallest.
 
     Args:
         statement: the combined contrasts.
@@ -145,36 +164,23 @@ def with_alternatives(
     if not isinstance(statement, Contrast):
         parts = [with_alternatives(part, average) for part in statement.parts]
         return type(statement)(parts)
+    if not any(point.alternatives for _, point in statement.weights):
+        return statement
     totals: dict[int, float] = defaultdict(float)
     for weight, point in statement.weights:
         totals[id(point)] += weight
-    options = {
-        id(point): [point, *point.alternatives]
-        for _, point in statement.weights
-        if point.alternatives and abs(totals[id(point)]) > NOTHING
-    }
-    # Each combination maps the id of a point to the point that replaces it. `every` begins with the
-    # combination that replaces no point.
-    if math.prod(map(len, options.values())) <= ALL:
-        every = product(*options.values())
-        next(every)
-        combinations = [dict(zip(options, one, strict=True)) for one in every]
-    else:
-        combinations = [
-            {key: other} for key, (_, *others) in options.items() for other in others
-        ]
-        for best in (max, min):
-            combinations.append(
-                {
-                    key: best(own, key=lambda one: totals[key] * average(one))
-                    for key, own in options.items()
-                }
-            )
-    others = [
-        [(weight, instead.get(id(point), point)) for weight, point in statement.weights]
-        for instead in combinations
+
+    def extreme(point: Point, sign: int) -> Point:
+        """Return the alternative with the largest effect. One without measurements comes first."""
+        every = [point, *point.alternatives]
+        effects = [sign * totals[id(point)] * average(one) for one in every]
+        return every[int(np.nan_to_num(effects, nan=math.inf).argmax())]
+
+    extremes = [
+        [(weight, extreme(point, sign)) for weight, point in statement.weights]
+        for sign in (1, -1)
     ]
-    return replace(statement, others=others)
+    return replace(statement, extremes=extremes)
 
 
 @dataclass(frozen=True)
@@ -184,12 +190,10 @@ class Design:
     Attributes:
         points: every planned point, in the order of the plan.
         metric: the judged column.
-        ratios: whether claims compare the logarithms of the metric, that is, its ratios.
     """
 
     points: Sequence[Point]
     metric: str
-    ratios: bool
 
     @property
     def arms(self) -> list[str]:

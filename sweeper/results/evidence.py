@@ -26,6 +26,7 @@ from sweeper.results.table import (
     schema_of,
 )
 from sweeper.results.verdict import JudgedMargin, Unit
+from sweeper.store.asked import size_in_words
 
 COSTS = {"FLOPs": "training_flops", "seconds": "seconds"}
 """The costs of a run: the name of each in messages, and its column in the table."""
@@ -148,7 +149,7 @@ class Evidence:
 
     def design(self) -> Design:
         """Return the points in the form that claims take."""
-        return Design(self.points, self.metric, self.ratios)
+        return Design(self.points, self.metric)
 
     def place(self, point: Point) -> int:
         """Return the index in `measured` of the distinct point that this point belongs to."""
@@ -271,10 +272,9 @@ def _margin(table: Table, metric: str) -> JudgedMargin | None:
     margin = (table.experiment.get("margin") or {}).get(metric)
     if not margin:
         return None
-    text = str(margin["size"])
-    amount, ratio = float(text.rstrip("% ")), text.endswith("%")
+    words = size_in_words(margin["size"])
+    amount, ratio = float(words.rstrip("% ")), words.endswith("%")
     size = math.log1p(amount / 100) if ratio else amount
-    words = f"{amount:g}{' %' if ratio else ''}"
     return JudgedMargin(size, words, str(margin["reason"]), ratio)
 
 

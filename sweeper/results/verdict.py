@@ -36,8 +36,8 @@ class Verdict:
         sentence: the decision explained, with numbers and intervals.
         numbers: the content of the sentence as plain data. `contrasts` is a list, and `first` is
             the index of the contrast to name first. The terms are `error`, `claims`, `confidence`,
-            `margin` and `asked_after`. `price` is the expected cost of a decision. `unmeasured` is
-            the number of points without a finished run, if there are any.
+            `margin`, `asked_after` and `pooled`. `price` is the expected cost of a decision.
+            `unmeasured` is the number of points without a finished run, if there are any.
         measure: the measure that judged it, in words.
     """
 
@@ -67,13 +67,8 @@ class Verdict:
     @property
     def brief(self) -> str:
         """The cost of deciding the claim, or the sentence's first statement if it is decided."""
-        price, contrasts = self.numbers.get("price"), self.numbers.get("contrasts", ())
-        known = any(contrast["low"] is not None for contrast in contrasts)
-        if (
-            price is None
-            or "unmeasured" in self.numbers
-            or not (known or price["seeds"])
-        ):
+        price = self.numbers.get("price")
+        if price is None or "unmeasured" in self.numbers:
             return _END.split(self.sentence)[0].rstrip(".")
         if price["seeds"] is None:
             return "no number of seeds is expected to decide it"
@@ -124,12 +119,14 @@ class Terms:
         margin: the largest difference that does not matter.
         asked_after: for each term (claim, margin or error) that was first asked after some runs
             were done, the number of those runs.
+        pooled: the numbers of values and of points that the predicted variance comes from.
     """
 
     error: float
     claims: int
     margin: JudgedMargin | None
     asked_after: Mapping[str, int]
+    pooled: tuple[int, int]
 
     def __str__(self) -> str:
         confidence = f"{100 * (1 - self.error / self.claims):.4g} % confidence"
@@ -137,12 +134,14 @@ class Terms:
             f", since {self.claims} claims share an error of {100 * self.error:g} %"
         )
         margin = f"a margin of {self.margin.words}" if self.margin else "no margin"
+        values, points = self.pooled
         words = [
-            f"Judged at {confidence}{shared if self.claims > 1 else ''}, with {margin}."
+            f"Judged at {confidence}{shared if self.claims > 1 else ''}, with {margin} and a "
+            f"spread pooled over {values} values of {plural(points, 'point')}."
         ]
         for what, runs in self.asked_after.items():
-            were = "run was" if runs == 1 else "runs were"
-            words.append(f"The {what} was first asked after {runs} {were} done.")
+            ended = f"{plural(runs, 'run')} had ended"
+            words.append(f"The {what} was first asked after {ended}.")
         return " ".join(words)
 
     def as_data(self) -> dict[str, Any]:
@@ -157,6 +156,7 @@ class Terms:
             "confidence": 1 - self.error / self.claims,
             "margin": margin,
             "asked_after": dict(self.asked_after),
+            "pooled": dict(zip(("values", "points"), self.pooled, strict=True)),
         }
 
 

@@ -158,8 +158,6 @@ class Display(ExitStack):
         labels: the readable name of each run.
         metrics: the name of the metric to print when a run is done, by run.
         time_left: the estimate of the time left.
-        about: a function that returns the headline of the table. Its argument is how many seconds
-            all runs have trained so far, in total.
         of: words to append to the time left, such as " of this round".
     """
 
@@ -167,11 +165,8 @@ class Display(ExitStack):
     labels: Mapping[str, str]
     metrics: Mapping[str, str]
     time_left: TimeLeft
-    about: Callable[[float], str] = lambda seconds: ""
     of: str = ""
-    # The start times of running jobs, and the total duration of finished runs.
-    _begun: dict[str, float] = field(default_factory=dict)
-    _spent: float = 0.0
+    _begun: dict[str, float] = field(default_factory=dict)  # when running jobs started
     _noted: str = ""
     _live: Live | None = None
 
@@ -231,7 +226,6 @@ class Display(ExitStack):
         done = counts(schedule.states)[Phase.DONE]
         place = f"[{done}/{len(schedule.states)}]"
         if state.phase is Phase.DONE:
-            self._spent += seconds or 0.0
             line = self._done_line(
                 schedule, state.job.run, f"{place} done     ", seconds
             )
@@ -278,10 +272,6 @@ class Display(ExitStack):
         for run, state in schedule.states.items():
             if state.phase is Phase.RUNNING:
                 table.add_row(*self._row(run))
-        now = self._now()
-        spent = self._spent + sum(now - begun for begun in self._begun.values())
-        about = self.about(spent)
-        above = [Text(about, style="bold")] if about else []
         below = [Text(f"waiting: {self._noted}", style="yellow")] if self._noted else []
 
         bar = Table.grid(padding=(0, 1))
@@ -294,7 +284,7 @@ class Display(ExitStack):
             ),
             Text(self._totals(schedule), style="bold"),
         )
-        return Group(*above, table, *below, bar)
+        return Group(table, *below, bar)
 
     def _row(self, run: str) -> list[Text | str]:
         """Return the row of a running job, with name, step, loss, speed and time left."""

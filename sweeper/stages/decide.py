@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rich.text import Text
 
@@ -27,12 +25,13 @@ class Progress:
     """The judged claims of a plan.
 
     Attributes:
-        questions: the questions of each experiment. A question is one claim, judged by one measure.
+        questions: pairs (claim, question). A question is one claim, judged by one measure. If there
+            are several experiments, the claim is named EXPERIMENT/CLAIM.
         spent_h: device hours of the plan's finished runs.
         until: the names of the claims to decide; [] means all.
     """
 
-    questions: Mapping[str, Sequence[Question]]
+    questions: Sequence[tuple[str, Question]]
     spent_h: float
     until: Sequence[str]
 
@@ -47,27 +46,25 @@ class Progress:
         tables = records.tables(plan.as_data(before))
         rows = [row for table in tables for row in table.rows]
         seconds = {str(row["run"]): row.get("seconds") or 0.0 for row in rows}
-        questions = {table.name: decidable(table) for table in tables}
+        questions = [
+            (f"{table.name}/{one.name}" if len(tables) > 1 else one.name, one)
+            for table in tables
+            for one in decidable(table)
+        ]
         return cls(questions, _device_hours(plan, seconds), until)
 
     @property
     def asked(self) -> list[tuple[str, Question]]:
-        """The questions to decide, as pairs (experiment, question)."""
-        return [
-            (name, one)
-            for name, own in self.questions.items()
-            for one in own
-            if not self.until or one.name in self.until
-        ]
+        """The questions to decide, as pairs (claim, question)."""
+        until = self.until
+        return [pair for pair in self.questions if not until or pair[1].name in until]
 
     @property
-    def undecided(self) -> Counter[str]:
-        """For each undecided claim, the number of measures that leave it undecided."""
-        return Counter(
-            f"{name}/{one.name}" if len(self.questions) > 1 else one.name
-            for name, one in self.asked
-            if one.decision is Decision.UNDECIDED
-        )
+    def undecided(self) -> list[str]:
+        """The claim of each undecided question."""
+        return [
+            claim for claim, one in self.asked if one.decision is Decision.UNDECIDED
+        ]
 
     def seeds(self, most: int) -> dict[str, int]:
         """Return how many seeds each point needs next, at most `most`.
@@ -80,27 +77,19 @@ class Progress:
                 found[run] = max(found.get(run, 0), seeds)
         return found
 
-    def as_data(self) -> dict[str, Any]:
-        """Return this round as plain data for the plan's file: seeds, device hours, verdicts.
+    @property
+    def seeds_judged(self) -> dict[str, int]:
+        """The number of judged seeds of each point.
 
         A point's key is the id of the run with its first seed. If several experiments share this
         run, keep their largest number of seeds.
         """
-        seeds: dict[str, int] = {}
-        decisions: dict[str, list[dict[str, str]]] = {}
-        for name, own in self.questions.items():
-            decisions[name] = []
-            for one in own:
-                answer = {"claim": one.name, "measure": one.measure}
-                decisions[name].append(answer | {"answer": str(one.decision)})
-                for point in one.evidence.measured:
-                    run = point.first_run
-                    seeds[run] = max(len(point.runs), seeds.get(run, 0))
-        return {
-            "seeds_judged": seeds,
-            "device_hours": self.spent_h,
-            "verdicts": decisions,
-        }
+        found: dict[str, int] = {}
+        for _, one in self.questions:
+            for point in one.evidence.measured:
+                judged = found.get(point.first_run, 0)
+                found[point.first_run] = max(len(point.runs), judged)
+        return found
 
 
 def check_claims(plan: Plan, until: Sequence[str] = ()) -> None:
@@ -129,8 +118,7 @@ class Round:
         seeds: the number of seeds of the points to which rounds have added some. A point's key is
             the id of the run with its first seed.
         seconds: expected seconds of training, by the id of each run to train.
-        before: seeds and verdicts of the earlier rounds, as plain data.
-        spent_h: device hours of the earlier rounds.
+        before: the judged seeds of the earlier rounds, as plain data.
         purpose: a phrase that the sweep prints when the round starts.
     """
 
@@ -138,7 +126,6 @@ class Round:
     seeds: Mapping[str, int]
     seconds: Mapping[str, float]
     before: Rounds
-    spent_h: float
     purpose: str
 
 
@@ -169,7 +156,7 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
             f"at least {cost:.2g}, the estimated cost of the first round",
             "raise it, or sweep fewer points",
         )
-    now = Round(first, {}, estimate, [], 0.0, "the seeds of the experiment")
+    now = Round(first, {}, estimate, [], "the seeds of the experiment")
     records = Records(executor.store)
     while True:
         if left := executor.left(now.plan):
@@ -219,9 +206,8 @@ def _next(executor: Executor, last: Round, progress: Progress) -> Round | None:
     more = len(plan.points) > len(last.plan.points)
     if not more or not _within_budget(options, cost):
         return None
-    before = [*last.before, progress.as_data()]
-    purpose = _undecided_claims(progress)
-    return Round(plan, seeds, seconds, before, progress.spent_h, purpose)
+    before = [*last.before, {"seeds_judged": progress.seeds_judged}]
+    return Round(plan, seeds, seconds, before, _undecided_claims(progress))
 
 
 def _within_budget(options: SweepOptions, hours: float) -> bool:
@@ -239,28 +225,17 @@ def _device_hours(plan: Plan, seconds: Mapping[str, float]) -> float:
 def _undecided_claims(progress: Progress) -> str:
     """Return a phrase such as "2 of 3 undecided: wins_at_equal_size, saves_parameters"."""
     undecided = progress.undecided
-    claims = ", ".join(
-        f"{claim} ({n} measures)" if n > 1 else claim for claim, n in undecided.items()
-    )
-    return sanitize(f"{undecided.total()} of {len(progress.asked)} undecided: {claims}")
+    claims = ", ".join(dict.fromkeys(undecided))
+    return sanitize(f"{len(undecided)} of {len(progress.asked)} undecided: {claims}")
 
 
 def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
     """Train the runs `left` of a round, and print the round's purpose and cost."""
     runs = plural(len(now.seconds), "run")
-    head = f"round {len(now.before) + 1}, {runs}: {now.purpose}"
+    cost = f"about {_device_hours(now.plan, now.seconds):.2g} device hours"
+    head = f"round {len(now.before) + 1}, {runs}, {cost}: {now.purpose}"
     executor.console.print(Text(head), soft_wrap=True)
-    budget = executor.options.budget_device_hours
-    of = "" if budget is None else f" of {budget:g}"
-    devices = max(device_hours(now.plan.runs[run].config, 1.0) for run in left)
-    expected = _device_hours(now.plan, now.seconds)
-
-    def about(seconds: float) -> str:
-        spent_h = executor.chosen_h + now.spent_h + seconds * devices
-        spent = f"{spent_h:.2g}{of} device hours spent"
-        return f"{head}\n{spent}; expected for this round: {expected:.2g}"
-
-    executor.train(now.plan, left, estimate=now.seconds, rounds=now.before, about=about)
+    executor.train(now.plan, left, estimate=now.seconds, rounds=now.before)
 
 
 def _summary(executor: Executor, last: Round, progress: Progress) -> str:

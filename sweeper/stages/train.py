@@ -146,7 +146,6 @@ class Executor:
         *,
         estimate: Mapping[str, float],
         rounds: Rounds = (),
-        about: Callable[[float], str] = lambda seconds: "",
     ) -> bool:
         """Freeze a plan, prepare the data and train the runs `left`. Return whether all are done.
 
@@ -155,7 +154,6 @@ class Executor:
             left: the runs to train.
             estimate: the expected seconds of training, by run.
             rounds: the rounds that came before this plan.
-            about: takes the seconds of training so far and returns a line for the display.
 
         Raises:
             UserError: the data cannot be prepared. No job was started.
@@ -168,7 +166,7 @@ class Executor:
         if self.options.retrain:
             self._begin_anew(plan, left)
         with self.signals.held():
-            return self._run(plan, left, about)
+            return self._run(plan, left)
 
     def _begin_anew(self, plan: Plan, left: Sequence[str]) -> None:
         """Set aside the results of runs of other code, children before their parents.
@@ -202,9 +200,7 @@ class Executor:
             self.backend.warm,
         )
 
-    def _run(
-        self, plan: Plan, left: Sequence[str], about: Callable[[float], str]
-    ) -> bool:
+    def _run(self, plan: Plan, left: Sequence[str]) -> bool:
         """Execute the schedule of the runs `left`, and show its progress and results."""
         labels = {run: plan.runs[run].label for run in left}
         throughput = self.throughput(plan)
@@ -228,9 +224,7 @@ class Executor:
         options = self.options
         of = " of this round" if options.decide else ""
         with (
-            Display(
-                self.console, labels, _metrics(plan), time_left, about, of
-            ) as display,
+            Display(self.console, labels, _metrics(plan), time_left, of) as display,
             LivePage(plan.outputs, self.backend.slots) as page,
         ):
 

@@ -46,13 +46,16 @@ def terms_of(experiment: Mapping[str, Any]) -> tuple[str, ...]:
     margins = (experiment.get("margin") or {}).items()
     return (
         *(f"claim {claim}" for claim in experiment.get("claims") or ()),
-        *(f"margin {metric} {_size(about['size'])}" for metric, about in margins),
+        *(
+            f"margin {metric} {size_in_words(about['size'])}"
+            for metric, about in margins
+        ),
         f"error {experiment.get('error', ERROR):g}",
     )
 
 
-def _size(margin: Any) -> str:
-    """Return a margin as normalized text: "1%", "1 %" and "1.0 %" all become "1 %"."""
+def size_in_words(margin: Any) -> str:
+    """Return the size of a margin as text: "1%", "1 %" and "1.0 %" all become "1 %"."""
     text = str(margin).strip()
     unit = " %" if text.endswith("%") else ""
     return f"{float(text.rstrip('% ')):g}{unit}"

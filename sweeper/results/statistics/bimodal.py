@@ -1,7 +1,6 @@
 """The detection of bimodality: some seeds learned and some did not."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,25 +18,6 @@ COMPARABLE = 0.1
 FAR = 64.0
 
 
-class Split(NamedTuple):
-    """The values of a point, split into two modes.
-
-    Attributes:
-        seeds: the number of values.
-        total: the sum of their squared deviations from the mean.
-        within: the sum of their squared deviations from the means of their modes.
-    """
-
-    seeds: int
-    total: float
-    within: float
-
-    @property
-    def variance(self) -> float:
-        """The variance of all values."""
-        return self.total / (self.seeds - 1)
-
-
 def is_bimodal(
     groups: Iterable[Sequence[float] | Floats], coarsest: float = np.inf
 ) -> bool:
@@ -53,26 +33,30 @@ def is_bimodal(
     """
     arrays = [np.asarray(own, dtype=np.float64) for own in groups]
     splits = [_split(np.sort(own), coarsest) for own in arrays if len(own) >= 3]
-    widest = max((one.variance for one in splits), default=0.0)
-    wide = [one for one in splits if one.variance >= COMPARABLE * widest]
-    narrow = [one for one in splits if one not in wide]
+    if not splits:
+        return False
+    seeds, total, within = np.transpose(splits)
+    variances = total / (seeds - 1)
+    wide = variances >= COMPARABLE * variances.max()
 
-    usual = widest * sum(one.seeds - 1 for one in narrow)
-    are_far = usual > FAR * sum(one.total for one in narrow)
-    counted = splits if narrow and are_far else wide
-    df = sum(one.seeds - 2 for one in counted)
+    usual = variances.max() * (seeds - 1)[~wide].sum()
+    are_far = usual > FAR * total[~wide].sum()
+    df = (seeds - 2)[wide | are_far].sum()
 
-    before = sum(one.total for one in wide)
-    after = sum(one.within for one in wide)
-    return df >= LEAST_DF_OF_SEEDS and before > 0 and after < REMAINS * before
+    before, after = total[wide].sum(), within[wide].sum()
+    return bool(df >= LEAST_DF_OF_SEEDS and before > 0 and after < REMAINS * before)
 
 
-def _split(values: Floats, coarsest: float) -> Split:
+def _split(values: Floats, coarsest: float) -> tuple[int, float, float]:
     """Split sorted values into the two modes with the smallest sum of squares, as by k-means.
 
     Seeds can be equal if the metric has steps, such as an accuracy on 100 rows. The step is the
     smallest difference between two seeds of a point, and at most `coarsest`. Rounding to the step
     adds a variance of step**2 / 12, so at least this variance is counted within modes.
+
+    Returns:
+        The number of values, the sum of their squared deviations from the mean, and that from the
+        means of their modes.
     """
     gaps = np.diff(values)
     resolved = gaps[gaps > ROUNDING * np.abs(values).max()]
@@ -86,4 +70,4 @@ def _split(values: Floats, coarsest: float) -> Split:
     with np.errstate(over="ignore"):
         total = float((centred**2).sum())
         within = max(total - float(between.max()), seeds * step**2 / 12)
-    return Split(seeds, total, within)
+    return seeds, total, within

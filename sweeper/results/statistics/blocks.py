@@ -84,13 +84,8 @@ class Estimate(NamedTuple):
 
 
 def table_of(groups: Sequence[Mapping[int, float]]) -> Table:
-    """Return a table of these values, which are given by seed for each point.
-
-    Raise ValueError if a value is not finite.
-    """
+    """Return a table of these values, which are given by seed for each point."""
     seeds = sorted({seed for group in groups for seed in group})
-    if not all(np.isfinite(value) for group in groups for value in group.values()):
-        raise ValueError("expected finite values, but a measurement is nan or inf")
     table = np.full((len(groups), max(len(seeds), 1)), np.nan)
     for row, group in zip(table, groups, strict=True):
         row[np.searchsorted(seeds, [*group])] = [*group.values()]
@@ -105,39 +100,36 @@ def first_seeds(table: Table, counts: npt.ArrayLike) -> Table:
 
 def within_points(table: Table) -> Variance:
     """Return the pooled variance between the seeds of a point."""
-    rest = _centred(_regular(table), axis=1)
-    there = ~np.isnan(rest)
-    return _variance(rest, there.sum() - there.any(axis=1).sum())
+    pooled = regular(table)
+    df = int((_counts(pooled) - 1).sum())
+    return _variance(_squares(pooled).sum(), df)
 
 
 def residual(table: Table) -> Variance:
     """Return the residual mean square after the effects of points and of seeds are removed."""
-    regular = _regular(table)
-    there = ~np.isnan(regular)
-    seeds, points = there.sum(axis=0), there.sum(axis=1)
-    # Estimate the effects of seeds by least squares, after the effects of points are eliminated.
-    normal = np.diag(seeds.astype(float)) - there.T @ (there / points[:, None])
-    effects = np.linalg.lstsq(normal, np.nansum(_centred(regular, axis=1), axis=0))[0]
-    rest = _centred(regular - effects, axis=1)
-    return _variance(rest, there.sum() - len(points) - (seeds > 0).sum() + 1)
-
-
-def variances(table: Table) -> Floats:
-    """Return the variance between the seeds of each point. It is infinite if squares overflow."""
-    rest = _centred(table, axis=1)
-    with np.errstate(over="ignore"):
-        squares = np.nansum(rest**2, axis=1)
-    found: Floats = squares / np.maximum(_counts(table) - 1, 1)
-    return found
+    pooled = regular(table)
+    points, seeds = np.nonzero(~np.isnan(pooled))
+    values = pooled[points, seeds]
+    # Each value has one indicator of its point and one of its seed.
+    effects = np.hstack([np.eye(len(pooled))[points], np.eye(table.shape[1])[seeds]])
+    fitted, _, rank, _ = np.linalg.lstsq(effects.T @ effects, effects.T @ values)
+    squares = ((values - effects @ fitted) ** 2).sum()
+    return _variance(squares, len(values) - int(rank))
 
 
 def moderated(table: Table) -> list[Variance]:
     """Return the variance of each point, shrunk towards the pooled variance."""
-    counts = _counts(table).tolist()
     within, own = within_points(table), variances(table).tolist()
+    counts = _counts(table).tolist()
     return [
         within.moderated(one, seeds) for one, seeds in zip(own, counts, strict=True)
     ]
+
+
+def variances(table: Table) -> Floats:
+    """Return the variance between the seeds of each point. It is infinite if squares overflow."""
+    found: Floats = _squares(table) / np.maximum(_counts(table) - 1, 1)
+    return found
 
 
 def student_interval(
@@ -160,81 +152,68 @@ def _counts(table: Table) -> npt.NDArray[np.int_]:
     return counts
 
 
-def _regular(table: Table) -> Table:
+def _squares(table: Table) -> Floats:
+    """Return the sum of squared deviations from the mean of each point."""
+    counts = _counts(table)
+    means = np.nansum(table, axis=1) / np.maximum(counts, 1)
+    with np.errstate(over="ignore"):
+        found: Floats = np.nansum((table - means[:, None]) ** 2, axis=1)
+    return found
+
+
+def regular(table: Table) -> Table:
     """Return the points with at least two seeds that did not diverge (see DIVERGED)."""
     several = table[_counts(table) > 1]
     own = variances(several)
     usual = float(np.median(own)) if len(own) else 0.0
-    regular: Table = several[own / DIVERGED <= usual]
-    return regular
+    found: Table = several[own / DIVERGED <= usual]
+    return found
 
 
-def _centred(table: Table, axis: int) -> Table:
-    counts = (~np.isnan(table)).sum(axis=axis, keepdims=True)
-    centred: Table = table - np.nansum(table, axis=axis, keepdims=True) / np.maximum(
-        counts, 1
-    )
-    return centred
-
-
-def _variance(rest: Table, df: int) -> Variance:
-    known = rest.size > 0 and df > 0
-    return Variance(float(np.nansum(rest**2)) / df, df) if known else Variance(0.0, 0)
+def _variance(squares: float, df: int) -> Variance:
+    return Variance(float(squares) / df, df) if df else Variance(0.0, 0)
 
 
 def estimates(table: Table, weights: Floats) -> list[Estimate]:
     """Return the estimate of each contrast. `weights` has the shape (contrasts, points)."""
-    shared = residual(table)
-    found = []
-    for own in weights:
-        # The squares of a diverged seed can overflow.
-        with np.errstate(over="ignore"):
-            one = _estimate(table, own, shared)
-        size = np.abs(np.nan_to_num(table[own != 0])).max(initial=0.0)
-        same = math.sqrt(one.error) <= ROUNDING * float(size)
-        found.append(one._replace(error=0.0) if same else one)
-    return found
+    shared, within = residual(table), within_points(table)
+    # The squares of a diverged seed can overflow.
+    with np.errstate(over="ignore"):
+        return [_estimate(table, own, shared, within) for own in weights]
 
 
-def _estimate(table: Table, weights: Floats, shared: Variance) -> Estimate:
+def _estimate(
+    table: Table, weights: Floats, shared: Variance, within: Variance
+) -> Estimate:
     used = np.flatnonzero(weights)
     rows, weights = table[used], weights[used]
     arms = _arms(~np.isnan(rows))
     complete = [rows[arm][:, ~np.isnan(rows[arm]).any(axis=0)] for arm in arms]
     series = [weights[arm] @ own for arm, own in zip(arms, complete, strict=True)]
-    if min(map(len, series)) == 0:
-        counts = np.maximum(_counts(rows), 1)
-        means = np.nansum(rows, axis=1) / counts
-        return Estimate(float(weights @ means), math.inf, 0.0, 0)
-    if len(arms) == 1:
-        return _paired(series[0], shared.times(float(weights @ weights)))
-    sums = [float(np.abs(weights[arm]).sum()) for arm in arms]
-    within = within_points(table)
-    return _unpaired(series, [within.times(own**2) for own in sums])
-
-
-def _paired(series: Floats, predicted: Variance) -> Estimate:
-    """Return the estimate of a contrast from its value for each seed."""
-    seeds = len(series)
-    variance, df = predicted.moderated(_sample_variance(series), seeds)
-    return Estimate(float(series.mean()), variance / seeds, df, seeds)
-
-
-def _unpaired(series: Sequence[Floats], predicted: Sequence[Variance]) -> Estimate:
-    """Return the estimate of a contrast between arms with different seeds, by Welch's t-test."""
-    value = float(sum(own.mean() for own in series))
     seeds = min(map(len, series))
-    if seeds == 1:
-        return Estimate(value, math.inf, 0.0, seeds)
+    if seeds < min(len(arms), 2):
+        means = np.nansum(rows, axis=1) / np.maximum(_counts(rows), 1)
+        return Estimate(float(weights @ means), math.inf, 0.0, seeds)
 
-    errors = []
-    for own, prediction in zip(series, predicted, strict=True):
-        variance = prediction.moderated(_sample_variance(own), len(own)).value
-        errors.append(variance / len(own))
-    error = sum(errors)
+    predicted = [shared.times(float(weights @ weights))]
+    if len(arms) > 1:
+        sums = [float(np.abs(weights[arm]).sum()) for arm in arms]
+        predicted = [within.times(total**2) for total in sums]
+    found = [
+        prediction.moderated(_sample_variance(own), len(own))
+        for prediction, own in zip(predicted, series, strict=True)
+    ]
+    value = float(sum(own.mean() for own in series))
+    counts = np.array([len(own) for own in series])
+    errors = np.array([one.value for one in found]) / counts
+    error = float(errors.sum())
+    if math.sqrt(error) <= ROUNDING * float(np.abs(np.nan_to_num(rows)).max()):
+        return Estimate(value, 0.0, 0.0, seeds)
+    if len(arms) == 1:
+        return Estimate(value, error, found[0].df, seeds)
     # Satterthwaite (Biometrics Bulletin 2, 1946) gives the degrees of freedom of a sum.
-    lost = sum(e * e / (len(own) - 1) for e, own in zip(errors, series, strict=True))
-    return Estimate(value, error, error * error / lost if lost else seeds - 1.0, seeds)
+    df = 1 / ((errors / error) ** 2 / (counts - 1)).sum()
+    return Estimate(value, error, float(df), seeds)
 
 
 def _sample_variance(series: Floats) -> float:

@@ -40,11 +40,8 @@ _NODES_PER_SD = 3
 def bound(n: int, level: float) -> float:
     """Return the boundary z(n) for n seeds and a one-sided level. It is infinite below FIRST seeds.
 
-    Raises:
-        ValueError: the level is not between 0 and 1/4.
+    The level must be between 0 and 1/4.
     """
-    if not 0 < level < 0.25:
-        raise ValueError(f"expected a level between 0 and 1/4, not {level}")
     if n < FIRST:
         return math.inf
     if n <= DESIGNED:
@@ -57,8 +54,6 @@ def reach(n: int, df: float, level: float) -> float:
     """Return the boundary in estimated standard errors, with `df` > 0 degrees of freedom."""
     from scipy.special import ndtr, stdtrit
 
-    if n < FIRST:
-        return math.inf
     return -float(stdtrit(df, ndtr(-bound(n, level))))
 
 
@@ -83,12 +78,7 @@ def _quadrature(edge: float) -> tuple[Floats, Floats]:
     return edge * nodes, edge * weights
 
 
-@cache
-def _legendre(count: int) -> tuple[Floats, Floats]:
-    from scipy.special import roots_legendre
-
-    nodes, weights = roots_legendre(count)
-    return nodes, weights
+_legendre = cache(np.polynomial.legendre.leggauss)
 
 
 def _normal(x: Floats, sd: float) -> Floats:

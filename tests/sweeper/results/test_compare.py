@@ -121,6 +121,20 @@ def test_a_claim_that_flips_by_its_margin_says_so(tmp_path, capsys):
     assert "per subword: error 0.05 -> 0.01; confidence 95 % -> 99 %" in said
 
 
+def test_points_that_no_claim_uses_are_named_where_they_change_the_spread(
+    tmp_path, capsys
+):
+    few = sweep(tmp_path / "few", claims=IMPROVES)
+    more = Sweep(claims=(IMPROVES,))
+    for arm, size in (("standard", 64), ("fixed", 32), ("further", 16)):
+        for n in HEADS:
+            values = {s: 40 + 0.4 * ((s * 7 + n) % 5 - 2) for s in range(5)}
+            more.add(arm, {"model.heads": n}, Model(size, n, 16), values)
+    _, said = compared(capsys, few, more.write(tmp_path / "more"))
+    words = "spread pooled over 30 values of 6 points -> 45 values of 9 points"
+    assert words in said
+
+
 def test_an_arm_with_a_metric_of_its_own_is_compared(tmp_path):
     [table] = collect(sweep(tmp_path))
     table.experiment["arms"]["fixed"]["metric"] = "test/loss"
