@@ -92,7 +92,7 @@ def run(arguments: list[str]) -> None:
     def main(_: object) -> None:
         """Let Hydra parse the command line and call the sweeper in hydra_plugins/."""
         raise AssertionError(
-            "In the mode MULTIRUN, the sweeper never calls the task function."
+            "Hydra called the task function instead of the sweeper; report this with your command."
         )
 
     main()

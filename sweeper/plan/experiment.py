@@ -310,9 +310,9 @@ def with_command_line(
     def overlaid(arm: Arm) -> Arm:
         if arm.match and arm.match.solve in {*axes, *fixed}:
             raise UserError(
-                f"{arm.match.solve} cannot be set: arm {arm.name} of "
-                f"experiment={experiment.yaml} solves for it; leave {arm.match.solve} out, or "
-                "sweep a grid without an experiment."
+                f"{arm.match.solve} cannot be set, because the arm {arm.name} of "
+                f"experiment={experiment.yaml} chooses it to match another model's size; leave "
+                f"{arm.match.solve} out, or sweep a grid without an experiment."
             )
         kept = {
             key: value for key, value in arm.set.items() if key not in {*axes, *fixed}

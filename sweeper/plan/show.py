@@ -21,7 +21,12 @@ _SIZE_COLUMNS = {
 }
 _MANY = 200  # a plan with more points is not listed in full
 _LISTED = 40  # list this many points of a plan with more than `_MANY`
-REAL_TEXT = ("cpu", "night", "gpu", "paper")  # scales whose models are sized for real text
+REAL_TEXT = (
+    "cpu",
+    "night",
+    "gpu",
+    "paper",
+)  # scales whose models are sized for real text
 _ANY_WIDTH = 10_000  # characters; wider than any terminal
 
 

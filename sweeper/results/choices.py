@@ -120,8 +120,8 @@ def choices(table: Table) -> list[Choice]:
             for other in others
             for seed in best.values
         }
-    # Finalists share their seeds, so they are compared seed by seed. The keys of `apart` are run
-    # ids, so two arms that share all runs of a point contribute its differences once.
+    # Finalists share their seeds, so estimate the variance of their differences. If two arms share
+    # the runs of a point, its differences count once, because `apart` is keyed by run ids.
     variances = dict(zip(apart, moderated(table_of([*apart.values()])), strict=True))
 
     found = []

@@ -254,7 +254,8 @@ def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> State
         of_size = {(at(p, "model.heads"), at(p, "params_total")): p for p in rivals}
         if len(of_size) < len(rivals):
             raise Unanswerable(
-                f"The points of the arm {arm} must differ only in the number of heads."
+                f"The points of the arm {arm} differ in more than the number of heads; give all "
+                "other keys one value."
             )
         weights = []
         for one in by("model.heads", design.of(equal)):
@@ -373,8 +374,8 @@ def shared_keys_win(
 ) -> Statement:
     """Do many heads that share keys and values win over few with their own, at an equal KV cache?
 
-    The claim compares grouped-query attention with multi-head attention that has one head for each
-    of its groups. Both have equally many parameters.
+    The claim compares grouped-query attention of g groups with multi-head attention of g heads.
+    Both have equally many parameters.
     """
     ahead(design, shared, own, "params_total")
     return ahead(design, shared, own, "cache_bytes_per_token")
@@ -459,7 +460,7 @@ def optimum_moves_with_size(design: Design) -> Statement:
 
 
 def _by_relative_width(design: Design) -> dict[float, dict[float, Point]]:
-    """Return the points by embedding size d and by W/d, both ascending."""
+    """Return {embedding size d: {W / d: point}} in ascending order, with W = heads * head size."""
     found = {}
     for embedding, points in curves("model.embedding_size", design.points).items():
         check_equal(points, "params_total", f"Models of embedding size {embedding:g}")

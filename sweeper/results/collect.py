@@ -85,7 +85,7 @@ def collect(
         outputs: the outputs folder.
         experiments: names of experiments. None stands for all that were ever planned.
         faults: a list that collects the errors of tables and runs. If it is None, the first error
-            of a table is raised.
+            of a table is raised, and the row of a run that cannot be read says why.
 
     Raises:
         UserError: an experiment was never planned, or a plan cannot be read.

@@ -38,7 +38,7 @@ from sweeper.store.plans import ERROR
 
 # If more seeds per point are needed, `Question.price` says that no number of seeds suffices.
 MOST = 1000
-# An accuracy on n rows changes in steps of 1 / n. Every evaluation has at least this many rows.
+# Every evaluation has at least this many rows, so an accuracy changes in steps of at most 1 / 20.
 _STEPS = 20
 # With fewer seeds per point, values can look bimodal by chance.
 _BIMODAL_FROM = 10

@@ -128,7 +128,7 @@ def mixed(table: Table) -> list[str]:
     sentences = []
     apart = code_apart(table.rows)
     for column, words in _VERSIONS.items():
-        # If `Table.mixed_code` is known, it says more about the code.
+        # Skip the code if no part of it differs, or if `Table.mixed_code` says more about it.
         if column == "code" and (apart == [] or table.code is not None):
             continue
         cells = [str(row[column]) for row in table.rows if row.get(column)]

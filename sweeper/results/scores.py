@@ -164,7 +164,8 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
     most = found.groupby(["arm", "metric"]).size().max()
     if most > MOST_SEEDS:
         raise UserError(
-            f"An arm has {most:,} rows; expected at most {MOST_SEEDS:,}. Leave out the rest."
+            f"An arm has {most:,} rows; expected at most {MOST_SEEDS:,}, one for each seed. Remove "
+            "the other rows from the file."
         )
     return found
 

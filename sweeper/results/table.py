@@ -130,7 +130,7 @@ METRICS = {
 
 RUN = {
     "seconds": Column("training time", "s"),
-    # On CPUs, other programs had the processor in this part of the training time.
+    # The part of `seconds` in which other programs occupied the processor; only for CPUs.
     "waited_seconds": Column("time waiting for a processor", "s"),
     "tokens_per_second": Column(),
     "device": _TEXT,

@@ -55,7 +55,7 @@ class Progress:
 
     @property
     def asked(self) -> list[tuple[str, Question]]:
-        """The questions to decide, as pairs (claim, question)."""
+        """The questions to decide, each after the words for its claim."""
         until = self.until
         return [pair for pair in self.questions if not until or pair[1].name in until]
 
@@ -230,7 +230,7 @@ def _undecided_claims(progress: Progress) -> str:
 
 
 def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
-    """Train the runs `left` of a round, and print the round's purpose and cost."""
+    """Print the purpose and cost of the round `now`, and train its unfinished runs, `left`."""
     runs = plural(len(now.seconds), "run")
     cost = f"about {_device_hours(now.plan, now.seconds):.2g} device hours"
     head = f"round {len(now.before) + 1}, {runs}, {cost}: {now.purpose}"

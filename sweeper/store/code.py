@@ -38,7 +38,8 @@ BESIDE = tuple(
     f"sweeper/{name}.py"
     for name in ("__init__", "__main__", "size_server", "cli/__init__", "cli/process")
 )
-_NO_PARTS = ("tasks/size_server", "tasks/export")  # training does not use them
+# A run does not depend on these folders, because training does not use them.
+_NO_PARTS = ("tasks/size_server", "tasks/export")
 
 
 @dataclass(frozen=True)

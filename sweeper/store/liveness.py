@@ -248,7 +248,8 @@ def _acquire(path: Path, watcher: Watcher) -> Path | None:
     taken = [(int(match[1]), found) for match, found in files if match]
     number, newest = max(taken, default=(0, None))
     if newest is not None:
-        # If the file is damaged, removed, or not visible yet, the holder of the lock is unknown.
+        # If the file is damaged, removed, or not visible yet, the holder is unknown. It counts as
+        # alive until the watcher has seen no change of the file for some time.
         holder = read_heartbeat(newest) or {}
         if watcher.alive(str(newest), holder, holder):
             return None

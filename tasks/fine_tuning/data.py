@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 FORMAT = 2
 ABOUT = "about.json"
 ROUND = 32  # pad batches to a multiple of this length, so that few shapes occur
-SPECIAL_TOKENS = 3  # [CLS] and two [SEP] in a row
+SPECIAL_TOKENS = 3  # each row has one [CLS] and two [SEP]
 
 
 def marks_of(tokenizer: Tokenizer) -> tuple[int, int]:

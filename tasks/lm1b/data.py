@@ -88,8 +88,8 @@ def expand(
 ) -> dict[str, NDArray[np.int64]]:
     """Return the tokens, targets, segments and positions of stored targets, each (B, T).
 
-    A segment ends with END or at the end of its row, so the targets determine the segments. A row
-    of joined sentences is one segment.
+    If sentences are not `joined`, a segment ends with END or at the end of its row, so the targets
+    determine the segments. If they are, each row is one segment.
     """
     _, length = targets_BT.shape
     starts_BT = np.zeros(targets_BT.shape, bool)

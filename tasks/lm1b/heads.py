@@ -26,7 +26,7 @@ class HeadMetrics(NamedTuple):
     layers: list[dict[str, list[float]]]
 
 
-def measured(module: TaskModule) -> HeadMetrics:
+def measure(module: TaskModule) -> HeadMetrics:
     """Measure the heads on a few rows of the test split.
 
     If the model does not use scaled_dot_product_attention, both parts of the result are empty.

@@ -15,9 +15,8 @@ from models.cross_entropy import IGNORED
 from models.language_model import LanguageModel as Model
 from sweeper.store.files import with_checksum
 from tasks.batch import Batch
-from tasks.lm1b import contract, ngrams
+from tasks.lm1b import contract, heads, ngrams
 from tasks.lm1b.data import LanguageModelSection, PackedText
-from tasks.lm1b.heads import HeadMetrics, measured
 from tasks.module import TaskModule
 
 
@@ -40,7 +39,7 @@ class LanguageModel(TaskModule):
         "test/attention_rank",
         "test/attention_entropy",
     )
-    _heads = HeadMetrics({}, [])  # of the last evaluation of the test split
+    _heads = heads.HeadMetrics({}, [])  # of the last evaluation of the test split
 
     def build(self) -> Model:
         model = self.config.model.build(self.section.vocabulary_size)
@@ -92,7 +91,7 @@ class LanguageModel(TaskModule):
             return found
         first = next(iter(self.data.batches("test")))
         contract.check_outputs(self, first, "the trained model")
-        self._heads = measured(self)
+        self._heads = heads.measure(self)
         return found | self._heads.means
 
     def files(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ PREDICTIONS = "predictions.json"
 
 
 class QuestionAnswering(FineTuning):
-    """A task: find the first and the last piece of the answer in a window of the paragraph."""
+    """A task: find the first and the last token of the answer in a window of the paragraph."""
 
     Section = QuestionsSection
     section: QuestionsSection

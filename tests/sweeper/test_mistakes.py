@@ -85,7 +85,7 @@ SWEEPS = {
     "metric=[a]": "metric=['a']: expected the name of a metric",
     "parent=nope": "parent=nope: expected the id of a finished run in /",
     "model={head_size:8}": "model={head_size:8}: expected one value; set its keys one by one",
-    "experiment=fig1 model.heads=8": "model.heads cannot be set: arm matched of experiment=fig1",
+    "experiment=fig1 model.heads=8": "model.heads cannot be set, because the arm matched of",
     "experiment=three model.heads=2,4": "three values of model.heads, not 2. Plan the points",
     "experiment=three experiment.claims=[larger]": "experiment=three: experiment.claims=larger",
     "model.heads=range(1,5000) model.layers=range(1,5000)": "24,990,001",

@@ -15,7 +15,10 @@ _MOST_PANELS = 3
 
 
 def draw(table: Table) -> Figure:
-    """Draw a panel for each metric of the fine-tuned tasks, or for the metric of the experiment."""
+    """Draw a panel for each metric of the tasks on which models are fine-tuned.
+
+    Without such tasks, draw one panel for the experiment's metric.
+    """
     every = measures(table)
     shown = every[:_MOST_PANELS]
     figure, panels = layout.panels(len(shown))
