@@ -38,13 +38,13 @@ class TaskModule(pl.LightningModule, ABC):
     """
 
     Section: ClassVar[type[TaskSection]]
-    """The keys of the config's section `task`."""
+    """The schema of the config's section `task`."""
     Data: ClassVar[type[TaskData]]
     """The data module of the task."""
     architectures: ClassVar[tuple[str, ...]]
     """The values of `model.name` that the task trains."""
     models: ClassVar[tuple[type[nn.Module], ...]] = ()
-    """The task also trains any other architecture that builds a model of these classes."""
+    """The task also trains every architecture that builds a model of one of these classes."""
     measured: ClassVar[tuple[str, ...]] = ()
     """The metrics of a finished run. An experiment may name only these. () allows any name."""
     labels: ClassVar[tuple[str, ...]] = ()
@@ -107,7 +107,7 @@ class TaskModule(pl.LightningModule, ABC):
         return batch["tokens"].numel()
 
     def learning_rate(self, step: int) -> float:
-        """Return the learning rate of step `step`, counted from 1."""
+        """Return the learning rate of a step, counted from 1."""
         return learning_rate(self.config.optimizer, self.config.trainer.steps, step)
 
     def files(self) -> dict[str, Any]:
@@ -143,7 +143,7 @@ class TaskModule(pl.LightningModule, ABC):
         return make(self.model, section)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        """Set the learning rate and the random seed of a step. Both depend only on its number."""
+        """Set the learning rate and the random seed of a step."""
         step = batch_idx + 1
         optimizer: Any = self.optimizers(use_pl_optimizer=False)
         for group in optimizer.param_groups:
@@ -163,7 +163,8 @@ class TaskModule(pl.LightningModule, ABC):
         """Return this rank's share of the loss. The mean over all ranks is the loss of the batch.
 
         Args:
-            divisors: if `batch` is a part of a batch, the result of `divisors` for the whole batch.
+            divisors: the result of `self.divisors` for the whole batch. Only needed if `batch` is a
+                part of it.
         """
         divisors = divisors or self.divisors(batch)
         terms = zip(self.totals(batch), divisors, strict=True)
@@ -171,7 +172,7 @@ class TaskModule(pl.LightningModule, ABC):
         return functools.reduce(operator.add, means)
 
     def divisors(self, batch: Batch) -> list[Tensor]:
-        """Return the mean of each count over the ranks, but at least 1 / number of ranks."""
+        """Return each of `counts`, averaged over the ranks, but at least 1 / (number of ranks)."""
         device = next(iter(batch.values())).device
         found = []
         for count in self.counts(batch):
@@ -247,7 +248,7 @@ class TaskModule(pl.LightningModule, ABC):
     def autocast(self) -> torch.autocast:
         """Return the context for forward passes in the config's precision."""
         half = self.config.trainer.precision == "bf16-mixed"
-        # A CUDA graph cannot read weights that were cast and cached before its capture.
+        # Turn the cache off. A CUDA graph cannot read weights that were cast before its capture.
         return torch.autocast(
             self.device.type, torch.bfloat16, enabled=half, cache_enabled=False
         )

@@ -13,10 +13,9 @@ of JSON on stdin, and each answer is one line of JSON on stdout:
     {"id", "op": "signal", "of", "signal": number}
                                        -> {"id", "signalled": true | false}
 
-If a request fails, the answer is {"id", "error"} instead. "import" imports a folder that
-`transformers` saved, as a finished run. "preload" imports the modules of jobs,
-and those of W&B unless "logger" is "none". "signal" sends a signal to the job that the request with
-the id "of" has started.
+If a request fails, the answer is {"id", "error"} instead. "import" writes a finished run with the
+model in a folder of `transformers`. "preload" imports the modules that jobs need, and W&B unless
+"logger" is "none". "signal" sends a signal to the job that the request with the id "of" started.
 
 The server writes {"ready": true} when it can read requests. After stdin ends, it exits as soon as
 its last job has ended. It has one thread and never uses a GPU, so that forking is safe.
@@ -109,7 +108,7 @@ class Server:
     @cached_property
     def _polynomials(self) -> CountPolynomials:
         with freeze_gc():
-            # The first model imports this module, which takes a second.
+            # Import this here, without garbage collection. Otherwise the first model imports it.
             importlib.import_module("torch._dynamo")
         return CountPolynomials(counts)
 
@@ -169,7 +168,7 @@ class Server:
                         kill(pid, request["signal"])
                     answer = {"signalled": bool(pids)}
                 case op:
-                    known = "size, speed, data, preload, fork or signal"
+                    known = "size, speed, data, import, preload, fork or signal"
                     raise UserError(f"op={op}: expected {known}.")
         except Exception as error:  # a request that fails must not end the server
             if not isinstance(error, UserError):
@@ -241,7 +240,7 @@ class Server:
 
 
 def _imported(request: Request) -> dict[str, Any]:
-    # Few sweeps need the libraries of this module.
+    # Imported here, because few sweeps need the libraries of this module.
     from tasks.export.published import import_folder
 
     return {"run": import_folder(Path(request["folder"]), Path(request["outputs"]))}

@@ -88,10 +88,10 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The families of a generated text. The attributes determine the head size that it needs.
+    """The families of a generated text. The attributes determine the head size that a model needs.
 
     Attributes:
-        competitors: the number of names among which a head must find one.
+        competitors: the number of names among which a head must find the right one.
         directions: the number of families. With 0, people are mentioned at random, so that no head
             can predict them.
     """
@@ -131,7 +131,7 @@ class World:
     def arrivals(self, rng: StableRandom) -> list[Family]:
         """Return the families of the people who came, in order. A family may occur more than once.
 
-        So the set of families tells a model little. It needs the position of each family.
+        Knowing which families came is not enough to tell who came. A model needs their positions.
         """
         return [rng.pick(self.couples) for _ in range(self.competitors)]
 
@@ -150,7 +150,7 @@ def one_of_each(families: Sequence[Family], rng: StableRandom) -> list[Person]:
 
 @functools.cache
 def _families() -> tuple[Family, ...]:
-    """Return all families. Names have two syllables, so that a small vocabulary has them all."""
+    """Return all families. Names have two syllables, so that a small vocabulary has every name."""
     words = StableRandom("names").mixed(
         [a + b.lower() for a in SYLLABLES for b in SYLLABLES]
     )
@@ -164,7 +164,7 @@ def _families() -> tuple[Family, ...]:
 def _couples() -> tuple[Family, ...]:
     """Return all families with one member each.
 
-    The first families have names of one syllable, so that each name is one piece.
+    The first families have names of one syllable, so that each name is one token.
     """
     short = StableRandom("short names").mixed(SYLLABLES)
     short_ones = zip(short[::2], short[1::2], strict=True)
@@ -180,9 +180,9 @@ class Sample:
     """A generator of text of any length, about any world.
 
     Attributes:
-        kind: what digests and descriptions call the text.
+        kind: the word for the text in digests and descriptions.
         unit: the unit of the length.
-        beginning: `beginning(length, world)` returns the start of the text. It is hashed.
+        beginning: `beginning(length, world)` returns the start of the text, for the digest.
         write: `write(folder, length, world)` writes the text to a folder, unless it is there. The
             caller must hold a lock on the folder.
     """

@@ -33,7 +33,7 @@ LINE_LIMIT = 1_000_000
 WORD_LIMIT = 20_000
 _WORD = re.compile(r"\w+|\s+|[^\w\s]+")
 REPLACEMENT = "\ufffd"
-NOT_UTF8 = "with letters that are not UTF-8, now replaced; save it as UTF-8"
+NOT_UTF8 = "had bytes that are not UTF-8, which were replaced; save the text as UTF-8"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _CONTROL = {chr(code) for code in range(32)} - set("\t\n\f\r")
@@ -81,7 +81,7 @@ class Counts:
 
 
 def note_repeats(name: str, kind: str, train: ArrayLike, test: ArrayLike) -> None:
-    """Print a note if many test items are also training items, or many training items are repeated.
+    """Print a note if many test items are also training items, or if many training items repeat.
 
     Args:
         name: the name of the text.
@@ -202,7 +202,7 @@ def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 TRAIN_SHARD = re.compile(r"news\.en-\d{5}-of-\d{5}")
 TEST_SHARD = re.compile(r"news\.en\.heldout-\d{5}-of-\d{5}")
-# A file called test.<suffix>, or any file below a folder called test.
+# The test files that version 0.1.0 recognised: test.<suffix>, and any file below a folder test.
 _PLAIN_TEST = re.compile(r"(.*/)?test(\.[^/]*|/.*)?")
 
 
@@ -348,8 +348,8 @@ def hash_files(files: TextFiles) -> str:
         UserError: a file cannot be read, or is not text.
     """
     total = hashlib.sha256()
-    # Version 0.1.0 trained on these test files. Mark them, so that the digest differs from the one
-    # that 0.1.0 computed.
+    # Version 0.1.0 trained on test files that _PLAIN_TEST does not match. Mark them, so that the
+    # digest differs from the one that 0.1.0 computed.
     own = [name for name in files.test if OWN_TEST.fullmatch(name)]
     marked = {name for name in own if not _PLAIN_TEST.fullmatch(name)}
 

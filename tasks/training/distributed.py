@@ -80,7 +80,7 @@ def _meeting(nodes: int, folder: str) -> str:
 
 
 def pass_signals_on(processes: list[Any]) -> None:
-    """Forward signals to the ranks. A stop signal becomes SIGTERM, a second Ctrl-C SIGKILL."""
+    """Forward signals to the ranks: a stop signal as SIGTERM, and a second Ctrl-C as SIGKILL."""
     asked = False
 
     def pass_on(number: int, frame: FrameType | None) -> None:

@@ -3,8 +3,9 @@
 A job claims an attempt, continues from the newest intact checkpoint, builds its data and its model,
 trains (loop.py), evaluates and publishes the result.
 
-Stop 5 of the road (CONTRIBUTING.md). In: a run directory with its record. Out: result.json, or
-exit.json with the cause of a failure. Next: loop.py, tasks/<name>/task.py.
+The job reads the record in a run directory. It writes result.json, or exit.json with the cause of a
+failure. This file is stop 5 of the road through the code in CONTRIBUTING.md. Read loop.py next, and
+then tasks/<name>/task.py.
 """
 
 import faulthandler

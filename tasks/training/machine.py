@@ -81,8 +81,8 @@ def compute_repeatably(kind: str) -> None:
 def waited_seconds() -> float:
     """Return how long this process was ready and waited for a processor.
 
-    Linux counts this time for each thread. Return that of the thread that waited longest. On other
-    systems, return nan.
+    Linux counts this time for each thread. Return the time of the thread that waited longest. On
+    other systems, return nan.
     """
     files = Path("/proc/self/task").glob("*/schedstat")
     waits_ns = [int(text.split()[1]) for file in files if (text := _text(file))]

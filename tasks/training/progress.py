@@ -63,7 +63,7 @@ class RunContext(NamedTuple):
 
 
 class Recorder:
-    """The recorder of a run: it writes metrics and heartbeats, and validates.
+    """A recorder that writes a run's metrics and heartbeats, and validates.
 
     Every `log_every` steps it writes a row of metrics and a heartbeat. Every `validate_every` steps
     it evaluates the validation split. If `validate_every` is 0, it logs the loss on a few
@@ -72,8 +72,8 @@ class Recorder:
 
     Attributes:
         validation: the metrics of the last validation on the whole split.
-        times: the seconds of training steps over all attempts, and how many of them the process
-            waited for a processor; shape (2,).
+        times: two sums over all attempts, (2,): the seconds that training steps took, and the
+            seconds for which the process waited for a processor during these steps.
         seconds_before: the seconds of training steps in earlier attempts.
     """
 
@@ -93,7 +93,7 @@ class Recorder:
     def on_train_start(self, step: int) -> None:
         """Start the clocks at `step`.
 
-        First validate if that is due and an earlier attempt was interrupted before it.
+        First validate, if an earlier attempt was interrupted when a validation was due.
         """
         self._validate(step)
         self._since = _clocks()
@@ -201,7 +201,10 @@ def _clocks() -> np.ndarray:
 
 @dataclass(frozen=True)
 class Checkpointer:
-    """A writer of checkpoints, every `checkpoint_every` steps, after the last and before a stop."""
+    """A writer of checkpoints.
+
+    It saves one every `checkpoint_every` steps, after the last step, and before the job stops.
+    """
 
     context: RunContext
     recorder: Recorder
