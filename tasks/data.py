@@ -32,7 +32,7 @@ DRAWN = "drawn"
 
 
 class TaskData(pl.LightningDataModule, ABC):
-    """The data of a task. A task that draws its examples at random subclasses this directly."""
+    """The data of a task. Tasks that draw their examples at random subclass TaskData directly."""
 
     separable: ClassVar[bool] = True
     """True if devices can share the rows of a batch. Otherwise each device computes all rows."""
@@ -49,7 +49,10 @@ class TaskData(pl.LightningDataModule, ABC):
 
     @abstractmethod
     def batch(self, step: int) -> Batch:
-        """Return the training batch of a step (from 1). It depends only on the seed and `step`."""
+        """Return the training batch of a step, counted from 1.
+
+        The batch depends only on the run's seed and the step.
+        """
 
     @abstractmethod
     def batches(self, split: str) -> Iterator[Batch]:
@@ -76,7 +79,7 @@ class TaskData(pl.LightningDataModule, ABC):
     def check(self, *, again: bool = False) -> None:
         """Raise UserError if the prepared data have changed. Drawn examples never change."""
 
-    # The hooks of Lightning
+    # Lightning's hooks
 
     def train_dataloader(self) -> TrainingBatches:
         return TrainingBatches(self)

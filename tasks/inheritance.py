@@ -47,7 +47,7 @@ def adapted(
 def _parent(
     layer: CollaborativeAttention, weights: Mapping[str, Tensor], heads: int
 ) -> MultiHeadAttention:
-    """Return the parent's layer with these weights. Its heads must be like those of `layer`."""
+    """Return the parent's layer with these weights. Raise UserError if `layer` cannot express it."""
     if "norm.query" in weights:
         expected = "a parent with model.attention.qk_norm=false, since collaborative attention "
         expected += "cannot express normalised queries and keys"

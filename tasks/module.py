@@ -60,11 +60,11 @@ class TaskModule(pl.LightningModule, ABC):
         self._sums: dict[str, Tensor] = {}
         torch.default_generator.manual_seed(derive(config.seed, "weights"))
         self.model: Any = self.build()
-        # pl.Trainer would convert the model only after it has loaded a checkpoint.
+        # Convert the model now. pl.Trainer would do so only after it has loaded a checkpoint.
         if config.trainer.precision == "64-true":
             self.double()
 
-    # The task
+    # What a task defines
 
     @abstractmethod
     def build(self) -> nn.Module:
@@ -125,7 +125,7 @@ class TaskModule(pl.LightningModule, ABC):
                 "parent", self.config.parent, expected, remedy
             ) from error
 
-    # Training: the hooks of Lightning
+    # Lightning's hooks for training
 
     def setup(self, stage: str) -> None:
         """Load the parent's weights once, before training starts."""
@@ -172,7 +172,7 @@ class TaskModule(pl.LightningModule, ABC):
         return functools.reduce(operator.add, means)
 
     def divisors(self, batch: Batch) -> list[Tensor]:
-        """Return each of `counts`, averaged over the ranks, but at least 1 / (number of ranks)."""
+        """Return the batch's counts, averaged over the ranks. They are at least 1 / (ranks)."""
         device = next(iter(batch.values())).device
         found = []
         for count in self.counts(batch):
@@ -207,10 +207,10 @@ class TaskModule(pl.LightningModule, ABC):
             nn.utils.clip_grad_norm_(self.parameters(), largest)
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
-        """Log the loss under pl.Trainer."""
+        """Log the loss. Only pl.Trainer calls this hook."""
         self.log("train/loss", outputs["loss"], sync_dist=True)
 
-    # Evaluation: the hooks of Lightning
+    # Lightning's hooks for evaluation
 
     def on_validation_epoch_start(self) -> None:
         self._sums = {}
@@ -246,7 +246,7 @@ class TaskModule(pl.LightningModule, ABC):
         return self.metrics(split, whole)
 
     def autocast(self) -> torch.autocast:
-        """Return the context for forward passes in the config's precision."""
+        """Return a context manager for forward passes in the config's precision."""
         half = self.config.trainer.precision == "bf16-mixed"
         # Turn the cache off. A CUDA graph cannot read weights that were cast before its capture.
         return torch.autocast(

@@ -45,7 +45,7 @@ def gathered(values: Sequence[Value]) -> list[Value]:
 
 
 def share(rows: int) -> tuple[int, int]:
-    """Return where this rank's share of a batch of `rows` rows starts and ends.
+    """Return the start and the end of this rank's share of a batch with `rows` rows.
 
     Raises:
         UserError: there are fewer rows than ranks.

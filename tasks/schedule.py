@@ -12,7 +12,7 @@ def learning_rate(optimizer: OptimizerSection, steps: int, step: int) -> float:
 
     - rsqrt: decays with the inverse square root of the step, as tensor2tensor's
       constant * linear_warmup * rsqrt_decay.
-    - linear, cosine: falls along this curve, which reaches 0 one step after the last.
+    - linear, cosine: falls along a line or a cosine that reaches 0 one step after the last.
     - constant: stays at its peak.
 
     bert is the schedule of google-research/bert. The rate rises from 0 at the first step. After the

@@ -25,7 +25,7 @@ OPTIONS = (
 
 
 class DecoderSection(TransformerSection):
-    """The section `model` of a decoder: the keys of every Transformer, and options of modern ones.
+    """The section `model` of a decoder. It adds the options of modern decoders.
 
     The defaults are for older records, which lack these options.
     """
@@ -56,7 +56,7 @@ class DecoderSection(TransformerSection):
                     yield Problem(f"{path}.{key}", value, expected, remedy)
             return
         if not supports_rotary(variant(self.attention.name)):
-            others = filter(_named_supports_rotary, registry.names(registry.ATTENTION))
+            others = filter(_supports_rotary, registry.names(registry.ATTENTION))
             expected = f"a variant that supports {encoding}"
             remedy = f"choose one of {', '.join(others)}, or {path}.position_encoding=sinusoidal"
             yield Problem(KEY, self.attention.name, expected, remedy)
@@ -85,8 +85,8 @@ def supports_rotary(attention: type) -> bool:
     return "rotation" in inspect.signature(attention.forward).parameters  # type: ignore[attr-defined]
 
 
-def _named_supports_rotary(name: str) -> bool:
-    # The variant of a plugin may fail to import.
+def _supports_rotary(name: str) -> bool:
+    # Do not suggest the variant of a plugin that fails to import.
     with suppress(UserError):
         return supports_rotary(variant(name))
     return False

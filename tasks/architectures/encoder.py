@@ -10,7 +10,7 @@ from models.transformer import Encoder
 from tasks.config.architecture import TransformerSection
 from tasks.config.schema import Problem, given, whole
 
-# The standard deviation that models.initialisation.truncated_normal_ uses.
+# The standard deviation of fresh weights, from models.initialisation.truncated_normal_.
 BERT_RANGE = 0.02
 
 

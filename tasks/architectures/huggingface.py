@@ -80,7 +80,7 @@ class HuggingFaceSection(Architecture):
         try:
             config = transformers.CONFIG_MAPPING[self.type](**settings)
             return CausalModel(transformers.AutoModelForCausalLM.from_config(config))
-        except Exception as error:  # each class checks its config in its own way
+        except Exception as error:  # configs and models raise errors of many types
             words = sanitize(" ".join(f"{type(error).__name__}: {error}".split()))
             expected = (
                 f"sizes and options that this type accepts, but it raised {words}"

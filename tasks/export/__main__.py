@@ -27,7 +27,8 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     try:
         run = open_run(given.run, given.outputs)
-        from tasks.export.folder import export  # the import of torch takes seconds
+        # Imported here, because importing torch takes seconds.
+        from tasks.export.folder import export
 
         print(*export(run, given.folder), sep="\n")
     except (UserError, OSError) as error:

@@ -16,7 +16,8 @@ from tasks.config.schema import spelled
 from tasks.export.encoder import SIZES
 from tasks.text.tokenizer import END, PAD
 
-# The values of these keys that all three classes require. The paper's own decoder has others.
+# The values that all three classes require. The paper's own decoder has others, so it cannot be
+# exported.
 NEEDED = {
     "position_encoding": "rotary",
     "rotary_size": None,

@@ -86,20 +86,20 @@ class _Token(TypedDict):
 
 
 class _Marks(TypedDict, total=False):
-    """The keys of tokenizer_config.json that are read."""
+    """The keys of tokenizer_config.json that the function `_marks` reads."""
 
     bos_token: str | _Token | None
     eos_token: str | _Token | None
 
 
 def import_folder(folder: Path, outputs: Path) -> str:
-    """Write a finished run with the model in a folder of `transformers`. Return the run's id.
+    """Import the model that `transformers` saved in `folder`. Return the id of the finished run.
 
     If the model was imported before, return the id of the existing run.
 
     Raises:
-        UserError: no model of ours has the folder's class, options and tensors, or a file is
-            missing or unreadable. The message names the folder.
+        UserError: our models do not support the class, an option or a tensor of the saved model, or
+            a file is missing or unreadable. The message names the folder.
     """
     try:
         return _import(folder, outputs)
@@ -167,7 +167,8 @@ def _import(folder: Path, outputs: Path) -> str:
     record = Record(run_id(recorded), recorded)
     run = RunStore(outputs).freeze(record)
     if run.result() is None:
-        # Several processes may import this folder. Each claims an attempt, and one publishes it.
+        # Several processes may import this folder. Each claims an attempt, and the first to finish
+        # publishes the result.
         attempt = run.claim({})
         save(weights, attempt.checkpoint_dir / WEIGHTS, run.id)
         result = {"metrics": {}, "steps": 0, "weights_sha256": weights_digest(weights)}
@@ -207,7 +208,7 @@ def _model(name: str, config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_options(config: dict[str, Any], exported: dict[str, Any]) -> None:
-    """Raise UserError if config.json has a key or a value that our model lacks, or lacks a key.
+    """Raise UserError if config.json lacks a key, or has an option that our model does not support.
 
     Args:
         exported: the config.json that the export of our model would write.
@@ -269,7 +270,7 @@ def _under_our_names(
         export: the function that returns our weights under the names of transformers.
 
     Raises:
-        UserError: a tensor is missing or unknown, or has the wrong shape or numbers that are not
+        UserError: a tensor is missing or unknown, has the wrong shape, or has numbers that are not
             finite.
     """
     sizes = [like.numel() for like in own.values()]
@@ -302,7 +303,7 @@ def _marks(
 ) -> tuple[int, int]:
     """Return the ids of the tokens that begin and end a text.
 
-    If a tokenizer has no token that begins a text, return the id of the other one twice.
+    If a tokenizer has no token that begins a text, return the id of the end token twice.
     """
     about = _object(folder / "tokenizer_config.json", _Marks)
     known = {*tokenizer.get_vocab().values()}

@@ -4,7 +4,7 @@ A row is [CLS] first text [SEP] second text [SEP]. The folder of a split has `ab
 arrays:
 
 - `pieces`: the token ids of all rows, one row after the other.
-- `rows`: the index of each row's first token, and at the end N.
+- `rows`: the index of each row's first token, followed by N.
 - one array of whole numbers for each further column, such as `labels`.
 
 Shapes: N tokens of a split, R rows of a split, B rows of a batch, T positions of the longest row in
@@ -148,7 +148,11 @@ class FineTuningSection(WordPieceSection):
 
 
 class ExampleData(PreparedRows):
-    """Batches of rows: tokens, token_type_ids and attention_mask, (B, T), and the columns, (B,)."""
+    """Batches of rows of two texts.
+
+    `tokens`, `token_type_ids` and `attention_mask` have the shape (B, T). The arrays that `columns`
+    names have the shape (B,).
+    """
 
     section: FineTuningSection
     format = FORMAT

@@ -190,7 +190,7 @@ class RowReport:
         return self.kept + sum(self.dropped.values())
 
     def about(self) -> dict[str, Any]:
-        """Return the content of about.json: the counts, and the places of some dropped rows."""
+        """Return facts for about.json: the counts, and the places of some dropped rows."""
         places = {why: self._places[why][:PLACES] for why in self.dropped}
         return {
             "read": self.total,
@@ -344,7 +344,7 @@ class DataSet(Source, ABC, Generic[Kind]):
     def _parts(
         self, data: Mapping[str, Any], folder: Path, hub: Mapping[str, Any]
     ) -> dict[str, list[tuple[str, Iterator[tuple[str, Kind | Malformed]]]]]:
-        """Return each split's sources, which are files or a split on the hub, as (name, rows)."""
+        """Return pairs (name, rows) for each split: one for each file, or one for the hub's split."""
         if hub:
             names = {"train": "train", "test": self.hub_test}
             return {split: [(of, self._rows(hub[of]))] for split, of in names.items()}

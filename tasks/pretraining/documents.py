@@ -3,8 +3,8 @@
 The folder of a split has four files:
 
 - `pieces.uint16`: the token ids of all sentences, one sentence after the other.
-- `sentences.int64`: the index of each sentence's first token, and at the end N.
-- `documents.int64`: the index of each document's first sentence, and at the end S.
+- `sentences.int64`: the index of each sentence's first token, followed by N.
+- `documents.int64`: the index of each document's first sentence, followed by S.
 - `documents.json`: facts about the split. It is written last.
 
 Shapes: N tokens, S sentences, C documents.
@@ -122,7 +122,7 @@ def _encoded(
         yield split, np.array(pieces, PIECES), np.array(sizes, STARTS)
 
 
-# Cut documents after this many sentences, so that even a single book fills all splits.
+# Cut documents after this many sentences, so that even a single book gives documents to all splits.
 LONGEST = 500
 LINES_TOGETHER = 100  # a sentence may extend over at most this many lines
 # Print a note if more than this share of the documents has only one sentence.
@@ -153,7 +153,7 @@ class Documents:
     def read(
         self, *, test: bool = False, counts: Counts | None = None
     ) -> Iterator[list[str]]:
-        """Yield each document as a list of sentences, and count the lines read in `counts`.
+        """Yield each document as a list of sentences. Add the lines that were read to `counts`.
 
         With `test=True`, read the source's own test split.
         """

@@ -1,4 +1,4 @@
-"""Rows of two texts with masked tokens. A row depends only on the seed, the epoch and its number.
+"""Rows of two texts with masked tokens. Seed, epoch and row number determine a row.
 
 Shapes: B rows of a batch, T positions of a row, M masked positions of a row.
 """
@@ -67,8 +67,8 @@ CLS, SEP, MASK = (BERT_MARKS.index(mark) for mark in ("[CLS]", "[SEP]", "[MASK]"
 MARKS = 3  # [CLS] and two [SEP] take this many positions of a row
 SHORT = 0.1  # draw a random length for this share of the pairs, so that they are shorter than a row
 SHORTEST = 2  # the smallest random length, in tokens
-# Replace the second text of this share of the pairs. If a pair has only one sentence, always add a
-# random second text.
+# In this share of the pairs, replace the second text by a random one. A pair with only one sentence
+# always gets a random second text.
 RANDOM_NEXT = 0.5
 
 Whole = NDArray[np.int64]
@@ -130,7 +130,7 @@ class PairSource:
     def draw(self, epochs_B: Whole, numbers_B: Whole) -> tuple[Pairs, CounterRng]:
         """Return the pairs with these epochs and numbers, and the generator that drew them.
 
-        `mask` draws from the same generator.
+        Pass the generator to `mask`.
         """
         rng = CounterRng(self._seed, (epochs_B, numbers_B))
         short_B = rng.uniform(Purpose.IS_SHORT) < SHORT
@@ -169,8 +169,8 @@ class PairSource:
     def truncated(self, pairs: Pairs, rng: CounterRng) -> Pairs:
         """Shorten the pairs to fit a row. Shorten the longer text first, then both equally.
 
-        Of the tokens to remove, take a random number from the start of a text, and the others from
-        its end.
+        Remove a random part of the surplus tokens from the start of a text, and the rest from its
+        end.
         """
         limit_B = np.maximum((self._room + 1) // 2, self._room - pairs.second_length)
         first_B = np.minimum(pairs.first_length, limit_B)
@@ -209,11 +209,11 @@ class PairSource:
         return first_B, last_B, document_B
 
     def _of_document(self, document_B: Whole) -> tuple[Whole, Whole]:
-        """Return the index of each document's first sentence, and of the first one after it."""
+        """Return the index of each document's first sentence, and of the next document's."""
         return self._documents[document_B], self._documents[document_B + 1]
 
     def _span(self, first_B: Whole, end_B: Whole) -> tuple[Whole, Whole]:
-        """Return the start and length, in tokens, of the sentences `first_B` to before `end_B`."""
+        """Return start and length, in tokens, of the sentences `first_B` to `end_B`, exclusive."""
         start_B = self._sentences[first_B]
         return start_B, self._sentences[end_B] - start_B
 
@@ -261,8 +261,8 @@ Arrays = dict[str, NDArray[Any]]
 class MaskedPairs:
     """The masked rows of one split, with T positions each.
 
-    A row depends only on the seed, the purpose, the epoch and its number. Different purposes, such
-    as the two phases of pre-training, give different rows.
+    A row depends only on the seed, the purpose, the epoch and the row number. Different purposes,
+    such as the two phases of pre-training, give different rows.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ from typing import NoReturn
 from sweeper.store import registry
 from tasks.process import freeze_gc
 
-# Imported before forking. Otherwise wandb.init imports `internal` in each run, which takes 1 s.
+# Import these before forking. Otherwise wandb.init imports `internal` in each run, which takes 1 s.
 WANDB = ("wandb", "wandb.sdk.launch.inputs.internal")
 # Lightning imports torchmetrics, which imports these packages if they are installed. That would
 # take 1.4 s, of which `transformers` takes 0.6 s. This project does not use torchmetrics.

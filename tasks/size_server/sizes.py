@@ -154,7 +154,7 @@ def counts(run: RunConfig) -> dict[str, int]:
     """Count the parameters, the cached bytes, and the FLOPs and positions of a forward pass."""
     device = run.model.counted_on
     with torch.device(device):
-        # The tensors of `example` are in single precision.
+        # Use single precision, like the tensors of `example`.
         module = module_of(run).float().eval()
         example = module.example()
     inputs = {

@@ -59,7 +59,7 @@ class QuestionAnswering(FineTuning):
         return {"nats": _nats(logits_2BT, batch), "windows": self.counts(batch)[0]}
 
     def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
-        # If no window has an answer, there is no mean.
+        # If no window has an answer, there is no mean loss.
         if not sums["windows"]:
             return {}
         return {f"{split}/loss": sums["nats"] / sums["windows"]}

@@ -31,8 +31,8 @@ Item = TypeVar("Item")
 # The number of members of a family. A model that ignores the context must guess one of them.
 MEMBERS = 3
 FEWEST_PRESENT, FAMILIES = 4, 200
-# If `directions` is 0, texts for decoders have UNPLANTED families, and texts for encoders
-# UNPLANTED_COUPLES.
+# If `directions` is 0, texts for decoders have at least UNPLANTED families, and texts for encoders
+# have at least UNPLANTED_COUPLES.
 UNPLANTED = 64
 UNPLANTED_COUPLES = 12
 SYLLABLES = [f"{consonant}{vowel}" for consonant in "BDKLMNRS" for vowel in "aeiou"]
@@ -122,21 +122,21 @@ class World:
         ]
 
     def gathering(self, rng: StableRandom) -> list[Person]:
-        """Return the people who came, from different families and in random order."""
+        """Return the people at a gathering, from different families and in random order."""
         share = rng.pick(SHARES)
         count = max(FEWEST_PRESENT, round(share * self.competitors))
         families = self.families[: max(count + 1, round(share * len(self.families)))]
         return one_of_each(rng.some(families, count), rng)
 
     def arrivals(self, rng: StableRandom) -> list[Family]:
-        """Return the families of the people who came, in order. A family may occur more than once.
+        """Return the families of the people at a gathering. A family may occur more than once.
 
         Knowing which families came is not enough to tell who came. A model needs their positions.
         """
         return [rng.pick(self.couples) for _ in range(self.competitors)]
 
     def mentioned(self, person: Person, rng: StableRandom) -> Person:
-        """Return the person to mention: `person`, or a random one if `directions` is 0."""
+        """Return the person to mention: `person`, or a random person if `directions` is 0."""
         return (
             person
             if self.directions

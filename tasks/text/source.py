@@ -161,7 +161,7 @@ def check_text(path: Path, start: bytes) -> None:
         raise UserError(f"{path} is UTF-16: expected UTF-8; save it as UTF-8.")
     text = start.decode(errors="replace")
     odd = sum(letter == REPLACEMENT or letter in _CONTROL for letter in text)
-    # French and Spanish text in Latin-1 has a larger share of invalid characters.
+    # French and Spanish text in Latin-1 has more than 2 % invalid characters.
     if odd > len(text) / 50:
         raise UserError(
             f"{path} is not text in UTF-8: {odd} of its first {len(text)} characters are invalid; "

@@ -49,7 +49,7 @@ INTERRUPTED = os.EX_TEMPFAIL  # an exit code of sysexits.h, which means "try aga
 
 
 class Elsewhere(Exception):
-    """The error raised if another process is training the run. The message names its attempt."""
+    """The error raised if another process trains the run. The message names the other attempt."""
 
 
 class Job:
@@ -70,7 +70,7 @@ class Job:
 
         self._interruption = Interruption(self._stop_at_once)
         if ranks.world() > 1:
-            # The other ranks join rank 0's attempt and load its checkpoint.
+            # The other ranks join the attempt of rank 0 and load the same checkpoint.
             first = (self._attempt.path if ranks.rank() == 0 else None, self._resumed)
             path, self._resumed = ranks.broadcast(first)
             if ranks.rank():

@@ -30,7 +30,7 @@ def set_up(section: TrainerSection) -> str:
     Raises:
         UserError: the job should use a GPU, but torch finds none.
     """
-    # The last bits of a sum depend on the number of threads.
+    # Fix the number of threads, because the last bits of a sum depend on it.
     torch.set_num_threads(section.threads)
     found = kind_of(section.accelerator)
 
@@ -74,7 +74,7 @@ def compute_repeatably(kind: str) -> None:
     # matrix products to 10 bits of mantissa, even with the precision "32-true".
     torch.set_float32_matmul_precision("highest")
     torch.use_deterministic_algorithms(True, warn_only=kind == "cpu")
-    # Do not fill new tensors. This would only protect code that reads uninitialized memory.
+    # Do not fill new tensors. Filling would only protect code that reads uninitialized memory.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 

@@ -107,7 +107,7 @@ class Recorder:
         self._validate(step)
 
     def _validate(self, step: int) -> None:
-        """Validate if it is due at this step and no earlier attempt has done it."""
+        """Validate if a validation is due at this step, and has not been done."""
         steps = self._trainer.steps
         every = self._trainer.validate_every or math.ceil(steps / SAMPLES)
         due = step > 0 and (step % every == 0 or step == steps)
@@ -116,7 +116,7 @@ class Recorder:
         begun = _clocks()
         self._context.attempt.heartbeat(phase="validate")
         try:
-            # `evaluate` checks before each batch, but a rank may have no batch.
+            # `evaluate` checks for a signal before each batch, but a rank may have no batch.
             self._context.interruption.check()
             metrics = self._measured()
         except Interrupted:
