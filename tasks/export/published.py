@@ -235,13 +235,12 @@ def _object(path: Path, schema: Any) -> dict[str, Any]:
 def _read(path: Path, read: Callable[[str], Any]) -> Any:
     if not path.is_file():
         remedy = "save the model and its tokenizer there with save_pretrained"
-        raise invalid_value(path.name, "(missing)", "this file", remedy)
+        raise UserError(f"{path.name} is missing; {remedy}.")
     try:
         return read(str(path))
     except Exception as error:  # `tokenizers` raises no narrower class
-        expected = f"a readable file ({sanitize(error)})"
-        remedy = "download or save it again"
-        raise invalid_value(path.name, "(damaged)", expected, remedy) from error
+        why = f"{path.name} cannot be read ({sanitize(error)})"
+        raise UserError(f"{why}; download or save it again.") from error
 
 
 def _weights(folder: Path) -> dict[str, Tensor]:

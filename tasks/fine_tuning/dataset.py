@@ -344,7 +344,7 @@ class DataSet(Source, ABC, Generic[Kind]):
     def _parts(
         self, data: Mapping[str, Any], folder: Path, hub: Mapping[str, Any]
     ) -> dict[str, list[tuple[str, Iterator[tuple[str, Kind | Malformed]]]]]:
-        """Return pairs (name, rows) for each split: one for each file, or one for the hub's split."""
+        """Return pairs (name, rows) for each split: one for each file, or one for a hub split."""
         if hub:
             names = {"train": "train", "test": self.hub_test}
             return {split: [(of, self._rows(hub[of]))] for split, of in names.items()}

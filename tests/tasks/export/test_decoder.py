@@ -118,8 +118,8 @@ def test_older_versions_of_transformers_read_the_base_of_rotations_by_its_own_ke
     [
         (
             {"model.position_encoding": "sinusoidal", "model.rotary_base": 10_000.0},
-            "model.position_encoding=sinusoidal: expected rotary, since no Hugging Face class "
-            "supports another value; export a run of model=today whose heads have one size.",
+            "model.position_encoding=sinusoidal: expected rotary, since Hugging Face's classes "
+            "support no other value; export a run of model=today whose heads have one size.",
         ),
         ({"model.biases": True}, "model.biases=true: expected false, since"),
         (

@@ -236,10 +236,10 @@ def test_a_config_that_no_model_of_ours_has_is_refused_by_its_key(
 @pytest.mark.parametrize(
     ("file", "content", "told"),
     [
-        ("tokenizer.json", None, "tokenizer.json=(missing): expected this file; save"),
-        ("tokenizer.json", "{}", "tokenizer.json=(damaged): expected a readable file"),
-        ("model.safetensors", None, "model.safetensors=(missing)"),
-        ("model.safetensors", "short", "model.safetensors=(damaged)"),
+        ("tokenizer.json", None, "tokenizer.json is missing; save the model"),
+        ("tokenizer.json", "{}", "tokenizer.json cannot be read ("),
+        ("model.safetensors", None, "model.safetensors is missing"),
+        ("model.safetensors", "short", "model.safetensors cannot be read ("),
         ("config.json", "[]", "config.json"),
         ("tokenizer_config.json", '{"eos_token": "nope"}', "eos_token=null: expected"),
         ("tokenizer_config.json", '{"eos_token": 5}', "eos_token"),

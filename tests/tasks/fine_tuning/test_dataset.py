@@ -115,7 +115,7 @@ def test_rows_that_repeat_or_are_tested_on_and_packed_files_are_noted(tmp_path, 
     assert left_out.startswith(f"note: {root}: files that are not read (if")
     assert left_out.endswith(": train-2.jsonl.gz.")
     assert odd.startswith(
-        "note: MNLI, train: 1 row with letters that are not UTF-8, now replaced"
+        "note: MNLI, train: 1 row had bytes that are not UTF-8, which were replaced"
     )
     assert leaked.startswith(
         "note: MNLI: 40.0% of the 5 rows of the test split (2) are also in"

@@ -153,8 +153,10 @@ def test_bytes_that_are_no_utf_8_are_told(tmp_path, capsys):
         "lines", lambda: iter([[b"don\x92t"]]), lambda: iter([[b"don\x92t", b"do"]])
     )
     pack_test(tmp_path, corpus, lambda: FirstFit(31))
-    said = "note: lines: 1 line with letters that are not UTF-8, now replaced; save it as UTF-8.\n"
-    assert capsys.readouterr().err == said
+    assert capsys.readouterr().err == (
+        "note: lines: 1 line had bytes that are not UTF-8, which were replaced; save the text as "
+        "UTF-8.\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_a_trained_model_that_looks_ahead_on_real_rows_is_refused(
         evaluated(task)
     assert str(refused.value).startswith(
         "model.attention.name=multi_head: expected outputs that depend on earlier tokens of their "
-        "own segment only, but in the trained model other tokens change them; mend its code"
+        "own segment only, but in the trained model other tokens change them; fix its code"
     )
     assert evaluated(task, "validation")
 
