@@ -85,7 +85,8 @@ class HuggingFaceSection(Architecture):
             expected = (
                 f"sizes and options that this type accepts, but it raised {words}"
             )
-            raise invalid_value(*self.called, expected, "change them") from error
+            remedy = "choose other sizes or options"
+            raise invalid_value(*self.called, expected, remedy) from error
 
     def _settings(self) -> dict[str, Any]:
         """Return the arguments for the config of `type`: our keys, renamed, and the options."""
@@ -124,7 +125,8 @@ class HuggingFaceSection(Architecture):
 
 def _nearest(name: str, known: Mapping[str, str]) -> str:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-    return f"write {known[near[0]]}" if near else "its documentation lists them"
+    documented = "choose one from the documentation of Hugging Face's transformers"
+    return f"write {known[near[0]]}" if near else documented
 
 
 class CausalModel(LanguageModel):

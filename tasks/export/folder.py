@@ -59,9 +59,7 @@ def export(run: Run, folder: Path) -> list[Path]:
         config = encoder_config(section, name, weights, of_data.get("labels", LABELS))
         tensors = encoder_weights(config, weights)
     else:
-        expected = (
-            f"a decoder, or an encoder of a task among {', '.join(ARCHITECTURES)}"
-        )
+        expected = f"a decoder, or an encoder of the tasks {', '.join(ARCHITECTURES)}"
         raise invalid_value("RUN", run.id, expected, "export another run")
     check_mapped(section.model_dump())
 

@@ -220,9 +220,11 @@ def _check_options(config: dict[str, Any], exported: dict[str, Any]) -> None:
     for key, value in (dict.fromkeys(absent, "(missing)") | config).items():
         if key in IRRELEVANT or (key in wanted and wanted[key] == value):
             continue
-        expected = "no such key, since no model of ours has it"
+        expected = "no such key, since our models do not support it"
         if key in wanted:
-            expected = f"{spelled(wanted[key])}, as in our model"
+            expected = (
+                f"{spelled(wanted[key])}, since our model supports no other value"
+            )
         remedy = "choose another model, or correct config.json if it is wrong"
         raise invalid_value(key, spelled(value), expected, remedy)
 

@@ -118,7 +118,7 @@ class MultiNLI(DataSet[Pair]):
             if missing:
                 dropped = reports[split].dropped_in_words or "no row was dropped"
                 said = f"the {split} split has no row labelled {' or '.join(missing)} ({dropped})"
-                raise UserError(f"{self.title}: {said}; {remedy}")
+                raise UserError(f"{self.title}: {said}; add such rows, or {remedy}")
         return {} if order == LABELS else {"labels": list(order)}
 
 

@@ -62,7 +62,8 @@ class MaskedLanguageModel(TaskModule):
         warmup = optimizer.warmup_steps
         if optimizer.schedule in ENDS_AT_0 and warmup >= self._first_steps:
             expected = f"fewer than the {self._first_steps} steps of the first phase"
-            raise invalid_value("optimizer.warmup_steps", warmup, expected, "lower it")
+            remedy = f"set optimizer.warmup_steps={self._first_steps // 10}"
+            raise invalid_value("optimizer.warmup_steps", warmup, expected, remedy)
 
         longest = max(
             self.section.sequence_length, second.sequence_length * (second.steps > 0)

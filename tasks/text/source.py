@@ -410,7 +410,7 @@ def load_splits(
     ) as error:
         cause = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(
-            f"data.hub={name} cannot be loaded ({cause}); check its name and the connection."
+            f"data.hub={name} cannot be loaded ({cause}); check the name and the network."
         ) from error
     if "train" not in splits:
         expected = "a data set with a split train"

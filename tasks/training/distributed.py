@@ -71,7 +71,7 @@ def _meeting(nodes: int, folder: str) -> str:
         return f"file://{folder}/meeting"
     address, port = map(os.environ.get, ("MASTER_ADDR", "MASTER_PORT"))
     if not address or not port:
-        expected = "MASTER_ADDR and MASTER_PORT in the environment"
+        expected = "the environment variables MASTER_ADDR and MASTER_PORT"
         remedy = (
             "set both on each machine (docs/gpus.md), or choose hydra/launcher=slurm"
         )

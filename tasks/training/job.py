@@ -261,7 +261,7 @@ class Job:
             error = error if isinstance(error, Interrupted) else Interrupted()
         cause = cause_of(error, self._reading_data)
         interrupted = cause is Cause.INTERRUPTED
-        message = "a signal stopped it" if interrupted else message_of(error)
+        message = "a signal stopped the job" if interrupted else message_of(error)
         if cause is Cause.OUT_OF_GPU_MEMORY:
             message += self._indivisible
 
@@ -298,7 +298,7 @@ class Job:
     def _stop_at_once(self) -> None:
         """Exit from a signal handler. Take no lock, because the interrupted thread may hold it."""
         with suppress(OSError):
-            self._attempt.finish(Cause.INTERRUPTED, "a second Ctrl-C stopped it")
+            self._attempt.finish(Cause.INTERRUPTED, "a second Ctrl-C stopped the job")
         os._exit(INTERRUPTED)
 
 
