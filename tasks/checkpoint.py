@@ -1,7 +1,7 @@
 """Checkpoints with digests, and the final weights of runs.
 
-Lightning's own writer copies from a temporary folder and never calls fsync. With it, a kill or a
-full disk could also destroy the previous checkpoint.
+This module does not use Lightning's writer, which copies from a temporary folder and never calls
+fsync. With that writer, a kill or a full disk could also destroy the previous checkpoint.
 """
 
 import hashlib

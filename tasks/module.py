@@ -172,7 +172,7 @@ class TaskModule(pl.LightningModule, ABC):
         return functools.reduce(operator.add, means)
 
     def divisors(self, batch: Batch) -> list[Tensor]:
-        """Return the batch's counts, averaged over the ranks. They are at least 1 / (ranks)."""
+        """Return the batch's counts, averaged over the ranks, and at least 1 / ranks.world()."""
         device = next(iter(batch.values())).device
         found = []
         for count in self.counts(batch):

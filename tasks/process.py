@@ -28,7 +28,7 @@ def run_argument(module: str, description: str | None) -> str:
 
 @contextmanager
 def freeze_gc() -> Iterator[None]:
-    """Within the block, collect no garbage. Later collections skip the objects that exist then.
+    """Collect no garbage in the block. Later collections skip the objects that exist at its end.
 
     Importing the libraries creates half a million objects. Searching them for garbage takes a fifth
     of the import time. In a forked job, the search takes up to half a second, because it copies

@@ -61,7 +61,7 @@ class DecoderSection(TransformerSection):
             remedy = f"choose one of {', '.join(others)}, or {path}.position_encoding=sinusoidal"
             yield Problem(KEY, self.attention.name, expected, remedy)
             return
-        # Latent attention rotates separate dimensions, whose number is an option of its own.
+        # Latent attention rotates extra dimensions. Their number is an option of the variant.
         own = getattr(self.attention, "rotary_size", None)
         key = f"{path}.head_size" if own is None else f"{path}.attention.rotary_size"
         sizes = distinct_sizes(self.resolved_head_size) if own is None else [own]

@@ -72,7 +72,7 @@ def encoder_config(
         raise _unsupported("model.attention.name", attention.name, "multi_head")
     if attention.qk_norm:
         raise _unsupported("model.attention.qk_norm", True, "false")
-    # Our MaskedTokenHead always uses gelu, and Hugging Face's uses the encoder's activation.
+    # To predict tokens, BERT uses the encoder's activation. Our MaskedTokenHead always uses gelu.
     if task == "pretraining" and section.activation != "gelu":
         raise _unsupported("model.activation", section.activation, "gelu")
     size = section.one_head_size

@@ -227,7 +227,7 @@ class DataSet(Source, ABC, Generic[Kind]):
     expected: ClassVar[str]
     """A description of the names of both kinds of files, for messages."""
     suffixes: ClassVar[tuple[str, ...]]
-    """The suffixes of files, the preferred one first. Each split is read from one kind of files."""
+    """The suffixes of files, the preferred one first. The files of a split have equal suffixes."""
     columns: ClassVar[tuple[str, ...]]
     """The columns to read from the hub."""
     hub_test: ClassVar[str]

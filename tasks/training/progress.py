@@ -72,8 +72,8 @@ class Recorder:
 
     Attributes:
         validation: the metrics of the last validation on the whole split.
-        times: two sums over all attempts, (2,): the seconds that training steps took, and the
-            seconds for which the process waited for a processor during these steps.
+        times: an array (2,) of sums over all attempts: the seconds that training steps took, and
+            the seconds for which the process waited for a processor during these steps.
         seconds_before: the seconds of training steps in earlier attempts.
     """
 

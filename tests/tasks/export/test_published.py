@@ -1,4 +1,4 @@
-"""A folder that transformers saved is imported, trained on and exported again: the same outputs."""
+"""Tests that a model of `transformers` can be imported, trained further, and exported unchanged."""
 
 import json
 import math
@@ -48,7 +48,7 @@ LINES = ["the cat sat on the mat", "a dog ran after the cat", "no one saw the do
 
 
 def saved(folder: Path, name: str, **options) -> Path:
-    """Save a random model of a class, and a tokenizer whose marks are not ours."""
+    """Save a random model of a class, and a tokenizer with other special tokens than ours."""
     settings = {**SIZES, **CLASSES.get(name, {}), **options}
     made_of = getattr(transformers, name.partition("For")[0] + "Config")(**settings)
     torch.manual_seed(7)
@@ -71,7 +71,7 @@ def loaded(name, folder):
 
 
 def child_of(run, outputs, task, changes):
-    """Train a run from an imported one, as the plan composes it."""
+    """Plan and train a run that starts from an imported one."""
     record = run.record().config
     known = {f"task.{key}": one for key, one in record["task"].items() if key != "name"}
     inherited = {**SMALL[task], "model": record["model"], **known, "parent": run.id}

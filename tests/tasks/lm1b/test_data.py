@@ -1,4 +1,4 @@
-"""Tests that packed rows have every piece once, and that prepared data are found by their name."""
+"""Tests that packed rows have every token once, and that prepared data are found by their name."""
 
 import itertools
 import json
@@ -55,7 +55,7 @@ def pack_test(folder, corpus, packer):
 
 
 def encode_sentences(texts):
-    """Return the pieces of each text, encoded by `tokenizers`, followed by END."""
+    """Return the token ids of each text from `tokenizers`, followed by END."""
     encodings = TOKENIZER.encode_batch(texts, add_special_tokens=False)
     return [[*encoding.ids, END] for encoding in encodings]
 

@@ -166,7 +166,7 @@ CHILD = {**MNLI, "parent": "p", "task.tokenizer": "documents-0"}
 
 @pytest.fixture(scope="module")
 def tokenizer(shared):
-    """Return the name of a pre-training's data, whose tokenizer the fine-tuning uses."""
+    """Return the name of a pre-training run's data. The fine-tuning run uses their tokenizer."""
     return opened(shared, PRETRAINING).data.folder_name()
 
 

@@ -129,7 +129,7 @@ ROOM = LENGTH - 3
 
 
 class Numbers:
-    """A tokenizer for sentences of numbers. Each number is the id of a piece."""
+    """A tokenizer for sentences of numbers. Each number is a token id."""
 
     def encode_batch_fast(self, sentences, add_special_tokens):
         return [SimpleNamespace(ids=[*map(int, one.split())]) for one in sentences]
