@@ -28,7 +28,7 @@ from tests.tasks.small import SMALL, made
 transformers = pytest.importorskip(
     "transformers", reason="transformers is not installed"
 )
-V = 293  # more than the tokenizers have pieces
+V = 293  # more than the number of tokens of the tokenizers
 SIZES = {
     "vocab_size": V,
     "hidden_size": 12,

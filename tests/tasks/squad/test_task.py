@@ -137,7 +137,7 @@ GOLD = (
     "fifty years",
     "\u0130brahim of Stra\u00dfburg",
     "$1,000.50.\nIt stood",
-    "re\u0301sume\u0301",  # combining marks are in no piece
+    "re\u0301sume\u0301",  # combining marks are in no token
 )
 
 
