@@ -103,9 +103,7 @@ def encoder_config(
 
 def _unsupported(key: str, value: Any, expected: str) -> UserError:
     expected += ", since Hugging Face's BERT supports no other value"
-    return invalid_value(
-        key, spelled(value), expected, "export a run of the standard arm"
-    )
+    return invalid_value(key, spelled(value), expected, "export a run with that value")
 
 
 def encoder_weights(

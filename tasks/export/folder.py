@@ -104,7 +104,7 @@ def tokenizer_of(run: Run, config: RunConfig) -> Path:
     """
     data = data_of(config, run.outputs)
     if not isinstance(data, PreparedData):
-        remedy = "use run.batch(), which returns examples without a tokenizer"
+        remedy = "use run.batch(), whose examples need no tokenizer"
         raise invalid_value("task", config.task.name, "a task on text", remedy)
     parents = getattr(config.task, "tokenizer", None)
     named = parents or data.folder_name()

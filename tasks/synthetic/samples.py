@@ -131,7 +131,7 @@ class World:
     def arrivals(self, rng: StableRandom) -> list[Family]:
         """Return the families of the people at a gathering. A family may occur more than once.
 
-        Knowing which families came is not enough to tell who came. A model needs their positions.
+        So a model cannot infer a masked name from the set of all names. It needs the positions.
         """
         return [rng.pick(self.couples) for _ in range(self.competitors)]
 
