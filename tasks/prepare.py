@@ -31,7 +31,7 @@ def main(argument: str) -> int:
         print(error, file=sys.stderr)
         return 1
     finally:
-        # This process may fork later, and a fork does not copy the threads of `tokenizers`.
+        # Turn the threads of `tokenizers` off. This process may fork later, which copies no threads.
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
     return 0
 

@@ -137,7 +137,7 @@ class Architecture(Section, ABC):
 
     @classmethod
     def schema_of(cls, section: Mapping[str, Any]) -> type[Architecture]:
-        """Return the schema for `section`, whose keys may depend on its values."""
+        """Return the schema for `section`. The schema may depend on the values of the section."""
         return cls
 
     @property

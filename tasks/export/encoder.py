@@ -130,7 +130,7 @@ def encoder_weights(
         )
         for part, one in zip(("query", "key", "value"), value.chunk(3), strict=True):
             found[f"{prefix}{part}.{kind}"] = one
-    # BERT's softmax layer shares its weight with the embedding.
+    # BERT's softmax layer shares these tensors. Write them under both names.
     if "cls.predictions.bias" in found:
         found["cls.predictions.decoder.bias"] = found["cls.predictions.bias"]
         found["cls.predictions.decoder.weight"] = found[

@@ -22,7 +22,8 @@ from tasks.training.causes import message_of
 
 # A packed row, as the segment of each position. Segment 0 is padding.
 _SEGMENTS = (1, 1, 1, 1, 2, 2, 2, 2, 0, 0)
-# A row of 64 positions. A variant that computes in blocks may treat whole blocks differently.
+# Also check a row of 64 positions, because a variant that computes in blocks may treat whole blocks
+# differently.
 _LONG = (*[1] * 40, *[2] * 16, *[0] * 8)
 # Change about this many positions of these two rows, one at a time.
 _CHANGED = 20

@@ -226,8 +226,8 @@ HELD_OUT_EVERY = 50
 def sentences(world: World) -> Iterator[str]:
     """Yield sentences without end. The sequence depends only on `world`.
 
-    A sentence names the people who came. Then it mentions each of them twice, by family name and
-    name.
+    A sentence names the people at a gathering. Then it mentions each of them twice, by family name
+    and name.
     """
     rng = StableRandom("sample")
     while True:

@@ -70,8 +70,8 @@ def compute_repeatably(kind: str) -> None:
     """Make results reproducible bit for bit. On a GPU, a nondeterministic operation is an error."""
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     torch.backends.cudnn.benchmark = False
-    # NVIDIA's containers enable TF32 by an environment variable. TF32 would round the inputs of
-    # matrix products to 10 bits of mantissa, even with the precision "32-true".
+    # Turn off TF32, which NVIDIA's containers enable by an environment variable. It would round the
+    # inputs of matrix products to 10 bits of mantissa, even with the precision "32-true".
     torch.set_float32_matmul_precision("highest")
     torch.use_deterministic_algorithms(True, warn_only=kind == "cpu")
     # Do not fill new tensors. Filling would only protect code that reads uninitialized memory.
