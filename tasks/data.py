@@ -77,7 +77,7 @@ class TaskData(pl.LightningDataModule, ABC):
         return DRAWN
 
     def check(self, *, again: bool = False) -> None:
-        """Raise UserError if the prepared data have changed. Drawn examples never change."""
+        """Raise UserError if prepared data have changed. Examples drawn at random never change."""
 
     # Lightning's hooks
 

@@ -31,7 +31,7 @@ def main(argument: str) -> int:
         print(error, file=sys.stderr)
         return 1
     finally:
-        # Turn the threads of `tokenizers` off. This process may fork later, which copies no threads.
+        # Turn the threads of `tokenizers` off, because this process may fork later.
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
     return 0
 

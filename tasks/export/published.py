@@ -179,7 +179,7 @@ def _import(folder: Path, outputs: Path) -> str:
 def _model(name: str, config: dict[str, Any]) -> dict[str, Any]:
     """Return the section `model` for a class of transformers.
 
-    `_check_options` compares the keys that are not read here.
+    `_check_options` checks the keys that this function does not read.
     """
 
     def given(keys: Mapping[str, str]) -> dict[str, Any]:

@@ -108,7 +108,7 @@ class CountPolynomials:
 
 
 class Polynomials:
-    """A polynomial in the dimensions for each count, through the counts at a grid of nodes."""
+    """For each count, the polynomial in the dimensions that passes through a grid of nodes."""
 
     def __init__(
         self, nodes: Sequence[Sequence[int]], at_nodes: Mapping[Place, Counts]

@@ -149,7 +149,7 @@ class Corpus:
             yield split, line
 
     def lines(self, split: str, counts: Counts | None = None) -> Iterator[str]:
-        """Yield the kept lines of a split, in order. Count kept and skipped lines in `counts`.
+        """Yield the kept lines of a split, in order. Add kept and skipped lines to `counts`.
 
         Raises:
             UserError: all lines of the split were skipped, or it has none.

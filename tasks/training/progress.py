@@ -250,7 +250,7 @@ class Checkpointer:
 
 
 def remove_all(run: Run) -> None:
-    """Delete the checkpoints and the start log of a run that has its result."""
+    """Delete the checkpoints and the start log of a finished run."""
     for path in run.checkpoints():
         checkpoint.remove(path)
     (run.path / START_LOG).unlink(missing_ok=True)
