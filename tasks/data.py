@@ -145,7 +145,7 @@ class PreparedData(TaskData):
     kind: ClassVar[str]
     """The first word of the folder's name."""
     format: ClassVar[int]
-    """The version of the format of the files."""
+    """The version of the files' format."""
     shaping: ClassVar[tuple[str, ...]]
     """The keys of the section `task` on which the prepared data depend."""
     published: ClassVar[Source]

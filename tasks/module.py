@@ -46,7 +46,7 @@ class TaskModule(pl.LightningModule, ABC):
     models: ClassVar[tuple[type[nn.Module], ...]] = ()
     """The task also trains every architecture that builds a model of one of these classes."""
     measured: ClassVar[tuple[str, ...]] = ()
-    """The metrics of a finished run. An experiment may name only these. () allows any name."""
+    """The metrics that an experiment may name. If there are none, it may name any metric."""
     labels: ClassVar[tuple[str, ...]] = ()
     """The tensors of a batch that `forward` must not read."""
 

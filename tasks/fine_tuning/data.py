@@ -135,7 +135,7 @@ class Sequences:
 
 CHUNK = 1000  # encode this many texts at a time
 NOTED = {"skipped": "dropped", "mended": "mended"}
-"""The facts about rows in result.json, and the names of these facts in about.json."""
+"""Facts about rows in result.json, mapped to their names in about.json."""
 
 
 class FineTuningSection(WordPieceSection):

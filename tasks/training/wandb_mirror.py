@@ -29,7 +29,7 @@ FROM_AGENT = (
     "WANDB_RUN_DIR",
     "WANDB_RESUME",
 )
-"""Environment variables that `wandb agent` sets. They would give every run the same id."""
+"""Variables of `wandb agent` to remove, because they would give every run the same id."""
 
 Message = tuple[int, Mapping[str, float]] | int
 """The step and the metrics of a row, or the exit code that ends the mirror."""
