@@ -148,7 +148,7 @@ def test_a_key_that_the_export_does_not_know_is_refused(key):
     [
         (
             {"model.heads": 3},
-            "model.head_size=5: expected null or 5.66667, embedding_size /",
+            "model.head_size=5: expected null or 5.66667 (embedding_size /",
         ),
         ({"model.head_size": UNEVEN}, f"model.head_size={UNEVEN}: expected null"),
         ({"model.activation": "relu"}, "model.activation=relu: expected gelu"),

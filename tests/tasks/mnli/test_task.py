@@ -107,7 +107,7 @@ def test_an_official_txt_may_leave_off_annotators_but_no_other_column(tmp_path):
 
 
 def test_a_table_without_the_columns_of_a_pair_is_refused(tmp_path):
-    with pytest.raises(Exception, match="expected the columns sentence1"):
+    with pytest.raises(Exception, match="expected the column names sentence1"):
         _read(_written(tmp_path / "train.tsv", "a\tb", "1\t2"))
 
 
@@ -226,7 +226,7 @@ def test_a_fine_tuning_starts_from_the_pre_trained_weights_and_its_own_output_la
             r"same model and vocabulary_size \(encoder",
         ),
         ({**PRETRAINING, "task.vocabulary_size": 1013}, "tokens.weight is"),
-        ({**PRETRAINING, "model.layers": 1}, r"blocks\.1\..* is missing there"),
+        ({**PRETRAINING, "model.layers": 1}, r"blocks\.1\..* is missing in the parent"),
         ({**PRETRAINING, "model.layers": 3}, r"blocks\.2\..* and missing here"),
         ({}, "a pre-training run with the same model"),
     ],
