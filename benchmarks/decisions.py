@@ -1,8 +1,9 @@
 """Simulate experiments that are decided seed by seed: `python -m benchmarks.decisions`.
 
 The functions that judge real experiments also judge the simulated ones, in rounds of up to 30 seeds
-per point. The table of errors and costs is written to docs/decisions.md, which describes the
-shapes. Values are in units of the usual standard deviation between seeds. Larger values are better.
+per point. docs/decisions.md describes each kind of experiment (`Shape`), and has the table of errors
+and costs that this benchmark writes. Values are in units of the usual standard deviation between
+seeds. Larger values are better.
 """
 
 import itertools
@@ -38,7 +39,7 @@ EXPERIMENTS = {0.0: 150, 1.0: 30, 2.0: 30, 3.0: 30}
 SEEDS = 30  # the largest number of seeds per point
 POINTS = 16  # the number of points of an experiment, in all shapes except one
 MARGIN = 1.0  # the margin for "no difference"
-ONE = Contrast("", ())  # a contrast whose weights are in `Claim.weights`
+ONE = Contrast("", ())  # a placeholder: `Claim.weights` has the weights
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class Shape:
         return levels(claim.statement, level, level)
 
     def truth(self, claim: Claim, means: Floats) -> set[Decision]:
-        """Return the correct decisions. For a true difference within the margin there are two."""
+        """Return the correct decisions. A true difference within the margin has two."""
         values = claim.weights @ means
         right = {self.decision(claim, Intervals(values, values, values))}
         if (abs(values) < self.margin).all():
@@ -97,8 +98,8 @@ def shapes() -> list[Shape]:
     five, one = pairs(POINTS, 5), pairs(POINTS, 1)
     equal = np.ones(POINTS)
 
-    # On novels at d = 64 the standard deviations were 0.2 to 0.9 %, in no particular order. In
-    # another setting they were 0.95 %, mostly due to the two widest models.
+    # On novels at d = 64, the standard deviations were 0.2 to 0.9 %, in no particular order. Here
+    # they are in units of 0.45 %.
     unequal = (
         np.geomspace(0.2, 0.9, POINTS)[np.random.default_rng(7).permutation(POINTS)]
         / 0.45
@@ -297,7 +298,7 @@ def heavy_tails(random: np.random.Generator, experiments: int) -> Floats:
 
 
 def bimodal(mixed: np.ndarray, random: np.random.Generator, experiments: int) -> Floats:
-    """Draw values with little noise. At the `mixed` points, a random half of them is 2 higher."""
+    """Draw values with little noise. At the `mixed` points, a random half of seeds is 2 higher."""
     shape = (experiments, len(mixed), SEEDS)
     learned = random.random(shape) < 0.5
     values: Floats = (
@@ -324,7 +325,7 @@ def skewed(
 def failing(
     sds: Floats, which: np.ndarray, random: np.random.Generator, experiments: int
 ) -> Floats:
-    """Draw normal values with mean 0. At the points `which`, a random 5 % of them are 10 lower."""
+    """Draw normal values with mean 0. At the points `which`, a random 5 % of seeds are 10 lower."""
     values = normal(sds, random, experiments)
     found: Floats = values - 10.0 * (
         (random.random(values.shape) < 0.05) & which[:, None]
@@ -337,13 +338,13 @@ class Course(NamedTuple):
 
     decided: int  # the number of decided claims
     wrong: int  # the number of wrongly decided claims
-    runs: int  # the number of runs of the points that the claims are about
+    runs: int  # the number of runs, at points that a claim is about
 
 
 def play(shape: Shape, values: Floats, truths: Sequence[set[Decision]]) -> Course:
     """Decide the claims of one experiment in rounds.
 
-    Each round uses one more seed of every point that an undecided claim is about.
+    In each round, every point of an undecided claim gets one more seed.
 
     Args:
         shape: the experiment.

@@ -1,8 +1,8 @@
 """The statements that claims return: contrasts of points, combined by `All` and `AnyOf`.
 
 A contrast is a sum of weight * mean over points. It is above 0 if the claim is right. A design
-holds the points of an experiment without measurements. So a claim can be checked, and its expected
-cost computed, before anything is trained.
+holds the points of an experiment without measurements, so a claim can be checked before anything is
+trained.
 """
 
 import math
@@ -117,8 +117,8 @@ def decide(
 class Ranked(NamedTuple):
     """The rank of a statement, its deciding contrast, and all contrasts in the order to name them.
 
-    The rank is 1 if the statement holds, -1 if it fails and 0 if it is open, and then the estimate
-    of the deciding contrast. Contrasts are numbered from left to right.
+    The rank has two numbers: first 1 if the statement holds, -1 if it fails or 0 if it is open;
+    then the estimate of the deciding contrast. Contrasts are numbered from left to right.
     """
 
     rank: tuple[int, float]
@@ -153,8 +153,8 @@ def with_alternatives(
 ) -> Statement:
     """Return the statement, with the extremes of each contrast over its points' alternatives.
 
-    The first replaces each point by the alternative that makes the contrast largest, the second by
-    the one that makes it smallest.
+    The first extreme replaces each point by the alternative that makes the contrast largest, the
+    second by the alternative that makes it smallest.
 
     Args:
         statement: the combined contrasts.
@@ -171,7 +171,7 @@ def with_alternatives(
         totals[id(point)] += weight
 
     def extreme(point: Point, sign: int) -> Point:
-        """Return the alternative with the largest effect. One without measurements comes first."""
+        """Return the point or alternative with the largest effect. nan counts as the largest."""
         every = [point, *point.alternatives]
         effects = [sign * totals[id(point)] * average(one) for one in every]
         return every[int(np.nan_to_num(effects, nan=math.inf).argmax())]
@@ -205,7 +205,7 @@ class Design:
         absent = [arm for arm in arms if arm not in self.arms]
         if absent:
             raise Unanswerable(
-                f"The experiment has no arm {' or '.join(absent)} that {self.metric} judges."
+                f"The experiment has no arm {' or '.join(absent)} with the metric {self.metric}."
             )
         return [point for point in self.points if point.arm in arms]
 
@@ -286,10 +286,10 @@ def over(one: Point, other: Point, words: str) -> Contrast:
 
 
 def trend(curve: Sequence[Point], column: str, words: str) -> Contrast:
-    """Return a contrast that is above 0 if a curve rises from its first point to its last.
+    """Return a contrast that is above 0 if a curve rises.
 
-    The rise is the slope of a straight line that is fitted to the points over the logarithm of
-    `column`.
+    A straight line is fitted to its points over the logarithm of a column. The contrast is the rise
+    of the line from the first point to the last.
     """
     weights = slopes([at(point, column) for point in curve])
     return Contrast(words, list(zip(weights, curve, strict=True)))
@@ -353,7 +353,7 @@ def trends_apart(
 def slopes(sizes: Sequence[float]) -> list[float]:
     """Return a weight for the mean at each size, such that the weighted sum is a slope.
 
-    The slope is the rise from the first to the last size of a straight line, fitted over log size.
+    A straight line is fitted over log size. The slope is its rise from the first to the last size.
     """
     logs = np.log(np.asarray(sizes, dtype=np.float64))
     centred = logs - logs.mean()
@@ -368,11 +368,12 @@ def gain_grows(
 ) -> Contrast:
     """Return a contrast that is above 0 if an inner factor gains more where an outer one is larger.
 
-    Take the slope over the inner factor at each value of the outer factor. The contrast is the
-    slope of these slopes over the outer factor.
+    At each value of the outer factor, the means have a slope over the inner factor. The contrast is
+    the slope of these slopes over the outer factor.
 
     Args:
-        grid: the points by outer factor, in ascending order, and by inner factor.
+        grid: the points by the values of the outer factor, in ascending order, and by those of the
+            inner factor.
         sizes: both factors in words. The message of Unanswerable is "at least two {sizes}".
         words: a format string for the comparison. Its four fields are the first and the last value
             of the inner factor, then the last and the first value of the outer factor.
@@ -412,7 +413,7 @@ def keeps_improving(curve: Collection[Point], column: str, several: str) -> Stat
 def most_heads_lose(
     found: Sequence[tuple[str, Sequence[Point]]], shared: str
 ) -> Statement:
-    """Return the statement that in every group the most heads are worse than some fewer heads.
+    """Return the statement that, in every group, the most heads are worse than some fewer heads.
 
     Args:
         found: a description and the points of each group.
@@ -439,7 +440,7 @@ def most_heads_lose(
 
 
 def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
-    """Return the weights that interpolate a curve at a size, linearly in log parameters."""
+    """Return weights that interpolate a curve at a number of parameters, linearly in its log."""
     ordered = by("params_total", curve)
     for left, right in pairwise(ordered):
         low, high = at(left, "params_total"), at(right, "params_total")
@@ -453,7 +454,7 @@ def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
 
 
 def knee(curve: Collection[Point], expected: int) -> list[Contrast]:
-    """Return contrasts for a tenfold fall of the error at the expected head size, not before."""
+    """Return contrasts which say that the error falls tenfold at a head size, and not before."""
     by_size = numbered("model.head_size", curve)
     length = at(next(iter(by_size.values())), "task.sequence_length")
     if not {expected - 1, expected} <= by_size.keys():

@@ -11,12 +11,12 @@ removed. The prediction counts as four seeds, or as fewer if s2 is larger than r
     interval: mean(d) +- reach(n, df) * sqrt(v / n)
 
 The prediction adds at most the degrees of freedom that the table has beyond the contrast's own. So
-two points without others are compared by the paired t-test. `reach` is the boundary of
-sequential.py, instead of a quantile of t.
+a table of only two points leads to the paired t-test. `reach` is the boundary of sequential.py. It
+replaces the quantile of t.
 
 Arms with different seeds are compared by Welch's t-test with the same boundary. Each arm has its
-own values and variance v. There, r2 is the variance within points times the square of the sum of
-|w_p|, and adds no degrees of freedom.
+own values and variance v. For an arm, r2 is the variance within points times the square of the sum
+of |w_p|, and adds no degrees of freedom.
 """
 
 import math
@@ -32,7 +32,7 @@ Table = Floats
 """Values of shape (points, seeds), larger being better; nan for a seed that is not measured."""
 
 WORTH = 4.0  # the number of seeds that a predicted variance counts as
-# A point with more than this many times the median variance diverged. It is not pooled.
+# A point with more than this many times the median variance counts as diverged. It is not pooled.
 DIVERGED = 1000.0
 LARGEST = 1e200  # a larger variance means that a run diverged
 ROUNDING = 1e-9  # the relative rounding error of values
@@ -55,7 +55,7 @@ class Variance(NamedTuple):
         return Variance(self.value * factor, self.df)
 
     def moderated(self, own: float, seeds: int) -> "Variance":
-        """Return the variance `own` of this many seeds, shrunk towards this variance."""
+        """Return the variance `own` of a sample of seeds, shrunk towards this predicted one."""
         own_df = seeds - 1
         worth = min(WORTH, max(self.df - own_df, 0.0))
         if own_df + worth == 0:
@@ -84,7 +84,7 @@ class Estimate(NamedTuple):
 
 
 def table_of(groups: Sequence[Mapping[int, float]]) -> Table:
-    """Return a table of these values, which are given by seed for each point."""
+    """Return a table with a row for each point, given the values of each point by seed."""
     seeds = sorted({seed for group in groups for seed in group})
     table = np.full((len(groups), max(len(seeds), 1)), np.nan)
     for row, group in zip(table, groups, strict=True):
@@ -93,7 +93,7 @@ def table_of(groups: Sequence[Mapping[int, float]]) -> Table:
 
 
 def first_seeds(table: Table, counts: npt.ArrayLike) -> Table:
-    """Return the table with only the first `counts[p]` seeds of each point p."""
+    """Return the table with only the first seeds of each point. `counts` has their number."""
     place = (~np.isnan(table)).cumsum(axis=1)
     return np.where(place <= np.asarray(counts)[:, None], table, np.nan)
 

@@ -267,7 +267,7 @@ def fixed_heads(seeds):
 
 def test_without_two_seeds_no_price_is_made_up(tmp_path):
     said = price(fixed_heads(1).write(tmp_path))
-    assert "Every point needs at least 3 seeds" in said
+    assert "Every setting needs at least 3 seeds" in said
 
 
 def test_a_price_is_in_seeds_runs_and_device_time(tmp_path):

@@ -425,7 +425,7 @@ def test_a_point_that_is_the_run_it_is_matched_to_is_no_pair(tmp_path):
     sweep.add("standard", {"model.heads": 2}, same, {0: 40.0, 1: 41.0}, match)
     found = judged(sweep, WINS, tmp_path)
     assert found.verdict == OPEN
-    assert "is matched with different runs" in found.sentence
+    assert "No other arm has runs of its own" in found.sentence
 
 
 @pytest.mark.parametrize(
@@ -614,7 +614,7 @@ def test_intervals_that_lie_apart_decide_nothing(tmp_path):
     assert early.verdict is Decision.SUPPORTED
     found = rounds(tmp_path / "late", first, second, 20, [3])
     assert found.verdict is Decision.UNDECIDED
-    assert "intervals of different analyses do not overlap" in found.sentence
+    assert "intervals of different interim analyses do not overlap" in found.sentence
     assert "price" not in found.numbers
     [one] = found.numbers["contrasts"]
     assert one["low"] < one["value"] < one["high"]
@@ -646,7 +646,7 @@ def test_a_claim_has_a_verdict_only_if_it_has_it_with_either_rate(
     table = sweep.table(tmp_path)
     [verdict] = verdicts_on(table)
     assert verdict.verdict is expected
-    assert ("It depends on the learning rate" in verdict.sentence) == (expected is OPEN)
+    assert ("depends on the learning rate" in verdict.sentence) == (expected is OPEN)
     [contrast] = verdict.numbers["contrasts"]
     assert contrast["low"] < math.log(30 / max(27, mean))
     assert contrast["high"] > math.log(30 / 27)
