@@ -1,9 +1,9 @@
 """Simulate experiments that are decided seed by seed: `python -m benchmarks.decisions`.
 
 The functions that judge real experiments also judge the simulated ones, in rounds of up to 30 seeds
-per point. docs/decisions.md describes each kind of experiment (`Shape`), and has the table of errors
-and costs that this benchmark writes. Values are in units of the usual standard deviation between
-seeds. Larger values are better.
+per point. docs/decisions.md describes each kind of experiment (`Shape`), and has the table of
+errors and costs that this benchmark writes. Values are in units of the usual standard deviation
+between seeds. Larger values are better.
 """
 
 import itertools
@@ -107,7 +107,7 @@ def shapes() -> list[Shape]:
 
     two = np.array([1.0, 4.0]) / np.sqrt(8.5)  # scaled to a root mean square of 1
     first = number % 2 == 0
-    five_first = first & (number < 10)  # the better points of the five pairs
+    five_first = first & (number < 10)  # the better point of each of the five pairs
     narrow = np.where(first | (number >= 10), 1.0, 0.3)
 
     lopsided = {
@@ -219,7 +219,7 @@ def figure_1() -> tuple[tuple[Claim, ...], Floats]:
     """
     standard, fixed, others = range(9), range(9, 13), range(13, 16)
     gains = np.zeros(POINTS)
-    gains[[2, 5, 8]] = -1  # the largest number of heads of each embedding size
+    gains[[2, 5, 8]] = -1  # the standard models with the most heads
     gains[list(fixed)] = np.arange(4) - 2
     gains[list(others)] = 1
 
@@ -233,7 +233,7 @@ def figure_1() -> tuple[tuple[Claim, ...], Floats]:
         *((3 * size + few, 3 * size + 2) for size in range(3) for few in range(2))
     )
     improves = np.zeros((2, POINTS))
-    # The slope of the fitted line, multiplied by the range.
+    # These weights give the slope of a line through the four means, multiplied by the range.
     improves[0, list(fixed)] = 0.3 * (2 * np.arange(4) - 3)
     improves[1, [10, 11, 12]] = -1, 0, 1
     beats = rows(*((small, rival) for small in (12, 13, 14) for rival in standard[6:]))

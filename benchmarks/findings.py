@@ -230,7 +230,7 @@ def kept(results: Path, known: Mapping[str, Mapping[str, str]]) -> Iterator[Kept
         setting = planned.get("experiment") or known[folder.name]
         pictures = (path.with_name(f"{stem}.png"), folder / "figures" / f"{stem}.png")
 
-        # Overrides of the command line follow the experiment's name after a "-".
+        # Remove the overrides that follow the experiment's name after a "-".
         experiment = judged["experiment"].partition("-")[0]
         yield Kept(
             folder,
@@ -257,7 +257,7 @@ def verdicts_of(judged: Mapping[str, Any]) -> list[Verdict]:
             Decision(one["verdict"]),
             one["sentence"],
             one["numbers"],
-            # The oldest records lack `measure`.
+            # The oldest records have only the record's metric.
             one.get("measure") or label(judged["metric"]),
         )
         for one in judged["verdicts"]

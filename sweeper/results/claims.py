@@ -103,8 +103,9 @@ def small_beats_large(
     }
     if not strict:
         raise Unanswerable(
-            f"The claim needs a model with a fixed head size, an embedding below {largest:.0f}, "
-            f"and no more parameters than the standard models of embedding size {largest:.0f}."
+            f"The claim needs a model of the arm {fixed} with an embedding below {largest:.0f} and "
+            f"no more parameters than the standard models of embedding size {largest:.0f}; add it "
+            "to the experiment's grid."
         )
     winners = []
     for one in strict.values():
@@ -137,7 +138,7 @@ def saves_parameters(
     if design.metric.rpartition("/")[2] not in LOSSES:
         raise Unanswerable(
             f"The claim needs a metric that is a loss ({', '.join(LOSSES)}), not "
-            f"{design.metric}."
+            f"{design.metric}; leave the claim out, or set another metric."
         )
     rivals = design.of(standard)
     sizes = {at(point, "params_total") for point in rivals}
@@ -247,7 +248,8 @@ def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> State
     others = [arm for arm in design.arms if arm != equal]
     if not others:
         raise Unanswerable(
-            "The claim needs an arm whose head sizes differ between layers."
+            f"The claim compares the arm {equal} with arms whose head sizes differ between "
+            "layers, and there is none; add one."
         )
     parts = []
     for arm in others:
@@ -255,7 +257,7 @@ def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> State
         of_size = {(at(p, "model.heads"), at(p, "params_total")): p for p in rivals}
         if len(of_size) < len(rivals):
             raise Unanswerable(
-                f"The points of the arm {arm} differ in more than the number of heads; give all "
+                f"Settings of the arm {arm} differ in more than the number of heads; give all "
                 "other keys one value."
             )
         weights = []
@@ -264,7 +266,8 @@ def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> State
                 weights += [(1, one), (-1, other)]
         if not weights:
             raise Unanswerable(
-                f"No model of the arm {arm} has as many heads and parameters as one of {equal}."
+                f"No model of the arm {arm} has as many heads and parameters as one of the arm "
+                f"{equal}; add such models to the experiment's grid."
             )
         scaled = [(sign / (len(weights) // 2), one) for sign, one in weights]
         parts.append(Contrast(f"one size in all layers over {arm} sizes", scaled))
@@ -284,7 +287,8 @@ def bottleneck_limits_heads(design: Design, *, large: str = "large") -> Statemen
     small = [arm for arm in design.arms if arm != large]
     if not small:
         raise Unanswerable(
-            f"The claim needs an arm with small heads besides the arm {large}."
+            f"The claim compares the arm {large} with arms of small heads, and there is none; add "
+            "one."
         )
     parts = []
     for arm in small:
@@ -415,7 +419,8 @@ def wider_attention_wins(design: Design) -> Statement:
     for embedding, curve in _by_relative_width(design).items():
         if not {1.0, 2.0} <= curve.keys():
             raise Unanswerable(
-                f"The claim needs widths d and 2d at embedding size d = {embedding:.0f}."
+                f"The claim needs widths d and 2d (heads x head size) at embedding size d = "
+                f"{embedding:.0f}; add them to the experiment's grid."
             )
         words = f"width 2d over d at d = {embedding:.0f}"
         parts.append(over(curve[2.0], curve[1.0], words))
@@ -467,7 +472,8 @@ def _by_relative_width(design: Design) -> dict[float, dict[float, Point]]:
         check_equal(points, "params_total", f"Models of embedding size {embedding:g}")
         if len(points) < 3:
             raise Unanswerable(
-                "The claim needs at least three widths at each embedding size."
+                "The claim needs at least three widths (heads x head size) at each embedding "
+                f"size, but {embedding:g} has {len(points)}; add them to the experiment's grid."
             )
         widths = numbered("width", points)
         found[embedding] = {width / embedding: p for width, p in widths.items()}

@@ -160,7 +160,7 @@ def workspace(project: Project, tables: Sequence[Table]) -> Any:
             if panels
         ],
         settings=ws.WorkspaceSettings(x_axis=STEP, max_runs=MOST_RUNS),
-        # Runs are not grouped: a scatter plot would show only one point for each group.
+        # Do not group runs, because a scatter plot would show only one point for each group.
         runset_settings=ws.RunsetSettings(
             filters=ws.And(ws.Metric("JobType") != JOB_TYPE)
         ),

@@ -40,7 +40,7 @@ from sweeper.store.plans import ERROR
 MOST = 1000
 # Every evaluation has at least this many rows, so an accuracy changes in steps of at most 1 / 20.
 _STEPS = 20
-# With fewer seeds per point, values can look bimodal by chance.
+# A bimodal claim gets more seeds up to this number, because fewer can look bimodal by chance.
 _BIMODAL_FROM = 10
 _BIMODAL = (
     "Seeds are bimodal: some runs learned and some did not, so the mean says little."
@@ -83,7 +83,7 @@ class Question:
             if not self.evidence.weights([contrast.weights]).any():
                 raise Unanswerable(
                     f"Both sides of the comparison are the same runs: {contrast.words}; "
-                    "compare points that differ."
+                    "compare settings that differ."
                 )
 
     @cached_property
@@ -280,8 +280,8 @@ class Question:
         unmeasured = sum(point.unmeasured for point in self.points)
         if unmeasured:
             numbers["unmeasured"] = unmeasured
-            points = f"{len(self.used) - unmeasured} of {len(self.used)} points"
-            text = f"Runs are finished for {points} that the claim uses."
+            settings = f"{len(self.used) - unmeasured} of {len(self.used)} settings"
+            text = f"Runs are finished for {settings} that the claim uses."
         else:
             chosen = Intervals(*(ends[::3] for ends in self.intersection))
             depends = self.decision is not self._decision(chosen)

@@ -205,7 +205,8 @@ class Design:
         absent = [arm for arm in arms if arm not in self.arms]
         if absent:
             raise Unanswerable(
-                f"The experiment has no arm {' or '.join(absent)} with the metric {self.metric}."
+                f"The experiment has no arm {' or '.join(absent)} with the metric {self.metric}; "
+                "add it, or leave the claim out."
             )
         return [point for point in self.points if point.arm in arms]
 
@@ -226,7 +227,8 @@ def numbered(column: str, given: Collection[Point]) -> dict[float, Point]:
     found = {at(point, column): point for point in given}
     if len(found) < len(given):
         raise Unanswerable(
-            f"The claim needs points with different values of {column}, but several have the same."
+            f"The claim needs different values of {column}, but several settings have the same "
+            "one; give all other keys one value."
         )
     return dict(sorted(found.items()))
 
@@ -242,8 +244,8 @@ def alone(column: str, given: Collection[Point]) -> list[Point]:
     others = [key for key in keys if len({point.cells.get(key) for point in found}) > 1]
     if others:
         raise Unanswerable(
-            f"The claim needs points that differ only in {column}, but these also differ in "
-            f"{', '.join(others)}."
+            f"The claim needs settings that differ only in {column}, but these also differ in "
+            f"{', '.join(others)}; give every other key one value."
         )
     return found
 
@@ -257,7 +259,8 @@ def check_equal(given: Collection[Point], column: str, words: str) -> float:
     error = max(numbers) / min(numbers) - 1
     if error > 0.01:
         raise Unanswerable(
-            f"{words} differ in {label(column)} by more than 1 %, but the claim needs them equal."
+            f"{words} differ in {label(column)} by {100 * error:.3g} %, but the claim needs "
+            "them equal; choose sizes that are equal within 1 %."
         )
     return error
 
@@ -267,7 +270,7 @@ def at(point: Point, column: str) -> float:
     value = point.at(column)
     if value is None:
         raise Unanswerable(
-            f"The claim needs a number in {column}, but a point of the arm {point.arm} has none."
+            f"The claim needs a number in {column}, but a setting of the arm {point.arm} has none."
         )
     return value
 
@@ -301,7 +304,7 @@ def ahead(design: Design, arm: str, rival: str, equal: str) -> Contrast:
     Raise Unanswerable if the points differ by more than 1 % in the column `equal`.
     """
     ours, theirs = design.of(arm), design.of(rival)
-    error = check_equal([*ours, *theirs], equal, f"Points of {arm} and {rival}")
+    error = check_equal([*ours, *theirs], equal, f"Settings of {arm} and {rival}")
     weights = [(1 / len(ours), point) for point in ours]
     weights += [(-1 / len(theirs), point) for point in theirs]
     return Contrast(f"{arm} over {rival} at {equal_within(equal, error)}", weights)
@@ -322,7 +325,8 @@ def larger_heads_gain_more(design: Design, arm: str, rival: str) -> Contrast:
     width, *others = {at(point, "width") for point in design.of(arm, rival)}
     if others:
         raise Unanswerable(
-            f"Points of {arm} and {rival} differ in width, but the claim needs equal widths."
+            f"Settings of {arm} and {rival} differ in width (heads x head size), but the claim "
+            "needs equal widths; give heads and head size equal products."
         )
     sizes, weights = trends_apart(design.of(arm), design.of(rival), "model.head_size")
     heads = f"from heads of {sizes[0]:.0f} to {sizes[-1]:.0f} at width {width:g}"
@@ -341,7 +345,8 @@ def trends_apart(
     shared = sorted(first.keys() & second.keys())
     if len(shared) < 2:
         raise Unanswerable(
-            f"The claim needs at least two values of {label(column)} that both arms have."
+            f"The arms share {plural(len(shared), 'value')} of {label(column)}, but the claim "
+            "needs at least two; give both arms the same values."
         )
     weights = list(zip(shared, slopes(shared), strict=True))
     return shared, [
@@ -381,7 +386,9 @@ def gain_grows(
     outer = list(grid)
     inner = sorted(set.intersection(*(set(curve) for curve in grid.values())))
     if len(outer) < 2 or len(inner) < 2:
-        raise Unanswerable(f"The claim needs at least two {sizes}.")
+        raise Unanswerable(
+            f"The claim needs at least two {sizes}; add them to the experiment's grid."
+        )
     weights = [
         (across * along, grid[large][small])
         for large, across in zip(outer, slopes(outer), strict=True)
@@ -394,7 +401,8 @@ def keeps_improving(curve: Collection[Point], column: str, several: str) -> Stat
     """Return the statement that a curve rises over all its points, and also over its upper half."""
     if len(curve) < 3:
         raise Unanswerable(
-            f"The claim needs at least three values of {column}, not {len(curve)}."
+            f"The claim needs at least three values of {column}, not {len(curve)}; add values to "
+            "the experiment's grid."
         )
     ordered = alone(column, curve)
     upper = ordered[(len(ordered) - 1) // 2 :]
@@ -433,8 +441,8 @@ def most_heads_lose(
         parts.append(AnyOf(better))
     if not parts:
         raise Unanswerable(
-            f"No two points with different numbers of heads have equal {shared}; add such points "
-            "to the experiment's grid."
+            f"No two settings with different numbers of heads have equal {shared}; add such "
+            "settings to the experiment's grid."
         )
     return All(parts)
 
@@ -459,7 +467,8 @@ def knee(curve: Collection[Point], expected: int) -> list[Contrast]:
     length = at(next(iter(by_size.values())), "task.sequence_length")
     if not {expected - 1, expected} <= by_size.keys():
         raise Unanswerable(
-            f"The claim needs head sizes {expected - 1} and {expected} for n = {length:.0f}."
+            f"The claim needs head sizes {expected - 1} and {expected} for sequence length "
+            f"{length:.0f}; add them to the experiment's grid."
         )
     order = math.log(10)
 

@@ -127,7 +127,10 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
     Raise UserError if a column is missing or a cell cannot be judged.
     """
     if not isinstance(frame, pd.DataFrame):
-        raise UserError("scores must be a pandas DataFrame with a row for each run.")
+        raise UserError(
+            f"The scores are a {type(frame).__name__}; pass a pandas DataFrame with a row for each "
+            "arm and seed."
+        )
     if len(frame) > MOST_ROWS:
         raise UserError(
             f"The scores have more than {MOST_ROWS:,} rows; keep one row for each arm and seed."
@@ -219,7 +222,7 @@ def _baseline(arms: Sequence[str], named: str | None) -> str:
     """Return the arm that the others are compared with: `named`, or the first."""
     if named is not None and named not in arms:
         expected = f"an arm of the scores ({', '.join(arms[:20])})"
-        raise invalid_value("--baseline", named, expected, "correct it")
+        raise invalid_value("--baseline", named, expected, "name one of them")
     if len(arms) < 2:
         raise UserError(
             f"The scores have only one arm, {arms[0]}; a verdict compares at least two. Name the "

@@ -220,8 +220,8 @@ _OVERRIDE = re.compile(
 )
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _SPECIAL = re.compile(r'[,"\r\n]')
-# Spreadsheets read cells that begin with these as formulas. So an apostrophe is written in front of
-# them, and of cells that begin with an apostrophe themselves.
+# Spreadsheets read cells that begin with these as formulas, unless an apostrophe is in front. Cells
+# with an apostrophe of their own get another one, because reading a table removes one.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 
 

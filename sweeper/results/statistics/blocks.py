@@ -110,7 +110,7 @@ def residual(table: Table) -> Variance:
     pooled = regular(table)
     points, seeds = np.nonzero(~np.isnan(pooled))
     values = pooled[points, seeds]
-    # Each value has one indicator of its point and one of its seed.
+    # The design matrix: for each value, one indicator of its point and one of its seed.
     effects = np.hstack([np.eye(len(pooled))[points], np.eye(table.shape[1])[seeds]])
     fitted, _, rank, _ = np.linalg.lstsq(effects.T @ effects, effects.T @ values)
     squares = ((values - effects @ fitted) ** 2).sum()
