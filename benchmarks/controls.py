@@ -88,7 +88,7 @@ def verdicts(
 
 
 def counted(rows: Iterable[Row]) -> str:
-    """Return a table with the counts of the verdicts, by figure, claim, measure and text."""
+    """Return a table that counts the verdicts of each figure, claim, measure and text."""
     found: dict[tuple[str, ...], Counter[str]] = {}
     for row in rows:
         asked = tuple(row[column] for column in COLUMNS[1:-1])

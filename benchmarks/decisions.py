@@ -203,8 +203,8 @@ def pairs(points: int, claims: int) -> tuple[tuple[Claim, ...], Floats]:
 def arms() -> tuple[tuple[Claim, ...], Floats]:
     """Return the claim that one arm has a better mean than another, and the gains of all points.
 
-    Each arm has four points, every second one of the first eight. So with `own_seeds` the two arms
-    have different seeds.
+    The arms take turns in the first eight points, so with `Shape.own_seeds` they have different
+    seeds.
     """
     gains = np.where(np.arange(POINTS) % 2 == 0, 1.0, 0.0)
     weights = np.where(np.arange(POINTS) < 8, gains / 2 - 0.25, 0.0)
@@ -262,7 +262,7 @@ def common(
 ) -> Floats:
     """Draw normal values with a seed effect: each seed shifts all points in the same direction.
 
-    `shares` are the shares of this effect in the variance of each point.
+    `shares` holds the share of this effect in the variance of each point.
     """
     effect = random.standard_normal((experiments, 1, SEEDS)) * np.sqrt(shares)[:, None]
     return sds[:, None] * effect + normal(
@@ -273,7 +273,7 @@ def common(
 def by_arm(random: np.random.Generator, experiments: int) -> Floats:
     """Draw normal values with one seed effect for the even points and another for the odd ones.
 
-    Each accounts for 0.8 of the variance.
+    Each effect accounts for 0.8 of the variance of its points.
     """
     effects = random.standard_normal((experiments, 2, SEEDS))[:, np.arange(POINTS) % 2]
     own = normal(np.full(POINTS, np.sqrt(0.2)), random, experiments)
@@ -284,7 +284,7 @@ def by_arm(random: np.random.Generator, experiments: int) -> Floats:
 def in_pairs(
     correlation: float, random: np.random.Generator, experiments: int
 ) -> Floats:
-    """Draw normal values. Those of the two points of a pair are correlated."""
+    """Draw normal values that are correlated within each pair of points."""
     values = normal(np.ones(POINTS), random, experiments)
     values[:, 1::2] *= np.sqrt(1 - correlation**2)
     values[:, 1::2] += correlation * values[:, ::2]

@@ -106,7 +106,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def in_per_cent(value: float, low: float, high: float) -> str:
     """Return a log ratio and its interval as a difference in per cent.
 
-    The percentage refers to the smaller of the two values. So swapping them changes only the sign.
+    The percentage refers to the smaller of the two values, so swapping them changes only the sign.
     """
     ends = [
         math.copysign(math.expm1(abs(end)) * 100, end) for end in (value, low, high)

@@ -35,7 +35,7 @@ def with_tables(text: str, folder: Path) -> str:
 
 
 def by_length(runs: pd.DataFrame) -> str:
-    """Return a table of mean perplexities by text and number of steps, with a trigram model's."""
+    """Return a table of mean perplexities by text and number of steps, beside a trigram model."""
     rows = []
     default = runs[runs["model.attention.glorot"] == "matrix"]
     for name in TEXTS:

@@ -312,8 +312,8 @@ def longer_sequences_take_larger_heads(
     """Is a larger head worth more where sequences are longer, as Theorem 1 implies?
 
     The claim fits a slope over head size at each length, and then a slope of these slopes over the
-    lengths. So a gain that a longer context brings at any head size cancels out. The claim
-    uses one arm, whose points differ in sequence length and head size.
+    lengths. So a gain that a longer context brings at any head size cancels out. The claim uses one
+    arm, whose points differ in sequence length and head size.
     """
     lengths = curves("task.sequence_length", design.of(heads))
     grid = {n: numbered("model.head_size", curve) for n, curve in lengths.items()}

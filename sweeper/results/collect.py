@@ -170,12 +170,11 @@ class Records:
         return table
 
     def _asked(self, name: str, plan: Plan) -> dict[str, Any]:
-        """Return what was asked late of an experiment's runs, and what other plans ask of them.
+        """Return the keys `asked_late` and `asked_too` of an experiment, unless they are empty.
 
-        The key `asked_late` holds each claim, margin or error rate that was first asked after some
-        runs were done. The key `asked_too` holds the claims that other plans judge on the same
-        runs. They share the chance of error with the claims of this plan (results/judge.py). An
-        empty key is left out.
+        `asked_late` holds each claim, margin or error rate that was first asked after some runs
+        were done. `asked_too` holds the claims that other plans judge on the same runs. These share
+        the chance of error with the claims of this plan (results/judge.py).
         """
         known = asked_in(self._store.outputs)
         own = asked_of(plan, name)

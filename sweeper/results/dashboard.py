@@ -105,7 +105,7 @@ def workspace(project: Project, tables: Sequence[Table]) -> Any:
     plots = module("wandb_workspaces.reports.v2", EXTRA)
 
     def by_arm(title: str, metric: str, *, log_y: bool = False) -> Any:
-        """Return a plot with a curve for each arm, the mean and standard deviation of its runs."""
+        """Return a plot of the mean and the standard deviation over the runs of each arm."""
         return plots.LinePlot(
             title=title,
             x=STEP,
@@ -118,7 +118,7 @@ def workspace(project: Project, tables: Sequence[Table]) -> Any:
         )
 
     def against(across: str, metric: str, words: str) -> Any:
-        """Return a plot with a point for each run."""
+        """Return a scatter plot with a point for each run."""
         return plots.ScatterPlot(
             title=f"{words} against {across}",
             x=plots.Config(ACROSS[across]),

@@ -113,7 +113,7 @@ class Question:
 
     @cached_property
     def fewest(self) -> int:
-        """The smallest number of measurements of a point that the claim uses."""
+        """The number of measurements of the point that has the fewest."""
         return min(len(point.values) for point in self.points)
 
     @cached_property

@@ -56,7 +56,8 @@ class Measured:
         share: the mean share of training time in which a run did not wait for a processor; nan if
             unknown.
         devices: the kinds of device that trained the runs, joined by THEN.
-        trainings: the number of runs that one measurement takes, with those that a run starts from.
+        trainings: the number of runs that one measurement takes, including the runs that others
+            start from.
         alone: whether the point has several seeds that all start from one training.
     """
 
@@ -156,7 +157,7 @@ class Evidence:
         return self._places[point.key]
 
     def weights(self, sums: Sequence[Weights]) -> Floats:
-        """Return the weights of these sums as an array of shape (sums, distinct points)."""
+        """Return the weights of weighted sums as an array of shape (sums, distinct points)."""
         found = np.zeros((len(sums), len(self.measured)))
         for row, weights in zip(found, sums, strict=True):
             for weight, point in weights:

@@ -66,7 +66,7 @@ _LIGHTEST = 0.4  # an arm's first curve has this share of its colour; the rest i
 
 @dataclass(frozen=True)
 class Look:
-    """The style of a curve. Points of a `single` arm are hollow, without a line."""
+    """The style of a curve. Points of a `single` arm are hollow and have no line."""
 
     colour: str
     marker: str

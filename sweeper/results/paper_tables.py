@@ -153,7 +153,7 @@ def _cell(point: Point | None) -> str:
 
 
 def _paper(key: str, words: str, columns: Sequence[Data]) -> Line:
-    """Return a line with the paper's numbers under `key`.
+    """Return a line with the paper's numbers of one metric, `key`.
 
     A number is a scalar, or a list of a mean and its spread.
     """

@@ -153,7 +153,7 @@ def mixed(table: Table) -> list[str]:
 
 
 def matching_errors(table: Table) -> list[str]:
-    """Return a sentence on the largest matching error, for each column in which points match."""
+    """Return a sentence on the largest matching error in each column that points match."""
     worst: dict[str, float] = {}
     for row in table.rows:
         error = number(row.get("match_error"))
@@ -186,7 +186,7 @@ def marks_in_words(points: Collection[Point], *spreads: Spreads) -> list[str]:
 
 
 def scores_of_baselines(table: Table) -> list[str]:
-    """Return a sentence on the scores of baselines, for each metric that has such scores.
+    """Return sentences on the scores of baselines, one for each metric that has such scores.
 
     N-gram models are left out, because `standing` compares with them.
     """
@@ -200,7 +200,7 @@ def scores_of_baselines(table: Table) -> list[str]:
 
 
 def standing(table: Table) -> list[str]:
-    """Return a sentence that compares runs with n-gram models, for each metric that has these."""
+    """Return sentences that compare runs with n-gram models, one for each metric."""
     sentences = []
     for measure in measures_of_arms(table):
         models = baselines(measure.metric, table.rows)
@@ -240,7 +240,7 @@ def _between(metric: str, point: Point) -> str:
 
 
 def not_learned(table: Table) -> list[str]:
-    """Return a sentence on the seeds that are no better than a baseline, for each metric."""
+    """Return sentences on the seeds that are no better than a baseline, one for each metric."""
     found = [not_learned_by(one, table) for one in measures_of_arms(table)]
     return [sentence for sentence in found if sentence]
 

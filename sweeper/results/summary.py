@@ -49,8 +49,8 @@ def on_claims(
 ) -> Iterator[Text]:
     """Yield lines with the decision on each claim, and the cost of deciding it or the main reason.
 
-    If several metrics lead to the same decision on a claim, they share a line. It quotes the metric
-    that needs the most seeds.
+    If several metrics lead to the same decision on a claim, they share a line. The line quotes the
+    metric that needs the most seeds.
     """
     rows = [_HEAD]
     for table in tables:

@@ -32,7 +32,7 @@ class Column:
         words: the label; empty if the column's name is the label.
         unit: the unit after the label.
         better: -1 if lower values are better, 1 if higher ones are, 0 if claims cannot judge it.
-        most: the largest possible value, in the unit, if values lie between 0 and it; else None.
+        most: the largest possible value, in the unit, of a metric whose smallest is 0; else None.
         ratios: whether claims judge the ratio of two values instead of their difference.
         resolution: claims raise smaller values to this one.
         type: the type of a cell that is not None: float for any number, or str.
@@ -485,7 +485,7 @@ def csv_line(cells: Iterable[Any]) -> str:
 
 
 def _csv_cell(value: Any) -> str:
-    """Return the text of a cell. The module csv is not used: it leaves a lone "\\r" unquoted."""
+    """Return the text of a cell. The module csv would leave a lone "\\r" unquoted."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -243,7 +243,7 @@ def explain(
 ) -> str:
     """Return the sentence of a verdict: the obstacle, contrasts, margin, price and terms.
 
-    It names at most the first _SHOWN findings.
+    The sentence names at most the first _SHOWN findings.
     """
     named = [str(one) for one in found[:_SHOWN]]
     if len(found) > _SHOWN:

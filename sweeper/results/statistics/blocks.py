@@ -40,7 +40,7 @@ CONFIDENCE = 0.95  # figures show 95 % intervals
 
 
 class Variance(NamedTuple):
-    """A variance between seeds and its degrees of freedom, which are 0 if it is unknown."""
+    """A variance between seeds, and its degrees of freedom: 0 if the variance is unknown."""
 
     value: float
     df: float
@@ -127,7 +127,7 @@ def moderated(table: Table) -> list[Variance]:
 
 
 def variances(table: Table) -> Floats:
-    """Return the variance between the seeds of each point. It is infinite if squares overflow."""
+    """Return the variance between the seeds of each point: infinite if squares overflow."""
     found: Floats = _squares(table) / np.maximum(_counts(table) - 1, 1)
     return found
 
@@ -153,7 +153,7 @@ def _counts(table: Table) -> npt.NDArray[np.int_]:
 
 
 def _squares(table: Table) -> Floats:
-    """Return the sum of squared deviations from the mean of each point."""
+    """Return each point's sum of squared deviations from its mean."""
     counts = _counts(table)
     means = np.nansum(table, axis=1) / np.maximum(counts, 1)
     with np.errstate(over="ignore"):
