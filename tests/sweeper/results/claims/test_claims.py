@@ -656,7 +656,7 @@ def test_a_claim_has_a_verdict_only_if_it_has_it_with_either_rate(
     assert alternatives == {"heads=8 learning_rate=0.02": "fixed heads=8"}
 
 
-# Claims about decoders of today.
+# Claims about modern decoders.
 ARMS = {  # the arm that may win, and its rival
     "fixed_size_beats_heuristic": ("fixed", "standard"),
     "shared_keys_win": ("shared", "own"),

@@ -85,7 +85,7 @@ def test_runs_that_diverged_leave_their_claims_undecided_and_no_others(tmp_path)
     sweep = figure(generous)
     sweep.results[most_heads(sweep)]["metrics"] = {
         "test/loss": 1.0
-    }  # the other was not a number
+    }  # the perplexity was not a number
     found = verdicts(sweep, tmp_path)
     assert found[WORSENS].verdict == SUPPORTED
     assert found[IMPROVES].verdict == OPEN
