@@ -136,16 +136,16 @@ function runView(id, run) {
       ["trained with", facts.join(", ")],
     ]);
   });
-  const log = run.log?.length ? pre(run.log.join("\n")) : emptyNote("It has written no log.");
+  const log = run.log?.length ? pre(run.log.join("\n")) : emptyNote("This run has no log.");
   return [
     make("p", stateWord(run.state), ` ${run.reason ?? ""}`),
     run.problem && make("p.problem", run.problem),
     part("Result", numbersOf({ ...run.metrics, ...run.result })),
-    part("Training", curves.length ? curves : emptyNote("It has written no training curve.")),
+    part("Training", curves.length ? curves : emptyNote("This run has no training curve.")),
     part("Settings", settingsOf(run.settings), numbersOf(run.sizes)),
     Object.hasOwn(data.runs, run.parent ?? "") && part("Fine-tuned from", runLink(run.parent)),
     part("Attempts", attempts.length ? attempts : emptyNote("None yet.")),
-    part("End of its log", log),
+    part("End of the log", log),
     part("Train it again", pre(`${data.train} outputs/runs/${id}`)),
   ];
 }
@@ -154,8 +154,8 @@ function runView(id, run) {
 
 const MOST_ROWS = 500; // the table shows at most this many
 
-// Create the table of runs. Readers can sort it by any column and filter it by words. The table then
-// calls `changed({ ids, words })` with the runs that match the filter.
+// Create the table of runs. Readers can sort it by any column and filter it by words. Then it calls
+// `changed({ ids, words })` with the runs that match the filter.
 function rowsView({ columns, rows, arms, alike }, changed) {
   let [found, sorted, down] = [rows, null, false];
   const body = make("tbody");
