@@ -103,9 +103,9 @@ def missing(table: Table) -> str:
         if finetune:
             wanted = finetune.get(str(row.get("task")), [])
         absent = [one for one in wanted if number(row.get(one)) is None]
-        state = str(row["state"])
         # A pre-training needs no metric, so it counts as missing until it is done.
-        if absent or (not wanted and state != "done"):
+        if absent or (not wanted and row["state"] != "done"):
+            state = str(row["state"])
             words = {
                 "new": "not started",
                 "done": f"done without {' and '.join(absent)}",
