@@ -331,17 +331,17 @@ def test_the_contrast_that_decides_is_named_before_a_larger_uncertain_one(
         (
             LARGER,
             {"fixed": [(64, 13, 3), (64, 7, 5), (64, 3, 11)]},
-            "only in model.head_size, but these also differ in model.heads.",
+            "only in model.head_size, but these also differ in model.heads",
         ),
         (
             IMPROVES,
             {"fixed": [(61, 3, 5), (67, 7, 5), (71, 13, 5)]},
-            "only in model.heads, but these also differ in model.embedding_size.",
+            "only in model.heads, but these also differ in model.embedding_size",
         ),
         (
             BOTTLENECK,
             {"large": [(64, 3, 31), (64, 7, 31)], "small": [(64, 4, 16), (64, 8, 8)]},
-            "only in model.heads, but these also differ in model.head_size.",
+            "only in model.heads, but these also differ in model.head_size",
         ),
         (
             SMALL_LOSE,
