@@ -18,13 +18,17 @@ OTHERS = 50  # read at most this many finished runs of other plans
 NEWEST = 20
 # Ignore the speed of a run that has trained a smaller share of its steps than this.
 ENOUGH = 0.05
+# Do not compare a run with another task that has fewer FLOPs than this share of the run's. Tiny
+# models can take 100 times as long for each FLOP.
+COMPARABLE = 1 / 30
 
 
 class Throughput:
     """An estimator of how long runs take on one kind of device, based on measured runs.
 
     Each estimate is a median of measurements. It uses the first of these groups that has any: the
-    run itself, runs with the same model and task, runs with the same task, all runs.
+    run itself, runs with the same model and task, runs with the same task, all runs with comparable
+    FLOPs.
 
     Args:
         assumed: the seconds per FLOP to assume before anything is measured; 0 if unknown.
@@ -37,16 +41,16 @@ class Throughput:
         self._per_flop: dict[str, dict[str, float]] = {}
         self._overhead: dict[str, dict[str, float]] = {}
         self._similar: dict[str, list[str]] = {}  # the groups of each run
+        self._flops: dict[str, int] = {}  # of each measured run
 
-    @property
-    def measured(self) -> bool:
-        """True if the speed of training was measured on at least one run."""
-        return bool(self._per_flop)
+    def knows(self, runs: Iterable[Record]) -> bool:
+        """Return whether the training time of each of these runs can be estimated."""
+        return all(self.expected(run).training or not run.flops for run in runs)
 
     def learn(
         self, run: Record, training: float, overhead: float | None, share: float = 1.0
-    ) -> bool:
-        """Record how long a run took, in place of an earlier measurement. Return `measured`.
+    ) -> None:
+        """Record how long a run took, in place of an earlier measurement.
 
         Args:
             run: the run.
@@ -58,7 +62,6 @@ class Throughput:
             self._note(self._per_flop, run, training / (run.flops * share))
         if overhead is not None:
             self._note(self._overhead, run, overhead)
-        return self.measured
 
     def expected(self, run: Record) -> Taken:
         """Return the expected seconds of a run. Those of training are 0 if its speed is unknown."""
@@ -68,12 +71,15 @@ class Throughput:
         )
 
     def estimate(self, runs: Iterable[Record]) -> dict[str, float]:
-        """Return the expected seconds of training, by run id, or {} if nothing is measured yet."""
-        return {run.id: self.expected(run).training for run in runs if self.measured}
+        """Return the expected seconds of training, by run id. Leave out runs of unknown speed."""
+        return {
+            run.id: self.expected(run).training for run in runs if self.knows([run])
+        }
 
     def _note(
         self, known: dict[str, dict[str, float]], run: Record, value: float
     ) -> None:
+        self._flops[run.id] = run.flops
         for name in self._groups(run):
             group = known.setdefault(name, {})
             # Pop the old value, so that the new one is inserted last.
@@ -85,11 +91,17 @@ class Throughput:
     def _median(
         self, known: dict[str, dict[str, float]], run: Record, default: float
     ) -> float:
-        group = next((known[name] for name in self._groups(run) if name in known), None)
-        return median(group.values()) if group else default
+        *similar, everything = self._groups(run)
+        for name in similar:
+            if name in known:
+                return median(known[name].values())
+        least = COMPARABLE * run.flops
+        others = known.get(everything, {}).items()
+        comparable = [value for other, value in others if self._flops[other] >= least]
+        return median(comparable) if comparable else default
 
     def _groups(self, run: Record) -> list[str]:
-        """Return the groups of similar runs that a run belongs to, the most similar runs first."""
+        """Return the groups that a run belongs to, from the most similar runs to all runs."""
         if run.id not in self._similar:
             task, precision = run.config["task"], run.config["trainer"]["precision"]
             same_model = canonical([task, run.config["model"], precision])

@@ -28,12 +28,11 @@ HEARTBEAT_S = 60.0  # print a line to a log at least this often
 BAR_WIDTH = 40
 REST = 20  # reuse an estimate for this many times the seconds that it took to compute
 
-Learn = Callable[[str, float, float | None, float], bool]
+Learn = Callable[[str, float, float | None, float], None]
 """A function `learn(run, training, overhead, share)` that updates the estimates.
 
 The run trained the fraction `share` of its steps in `training` seconds. `overhead` is how many
-seconds everything else took, such as the start and the evaluation, or None for a running job. The
-function returns whether it can now estimate the durations of all runs.
+seconds everything else took, such as the start and the evaluation, or None for a running job.
 """
 
 
@@ -63,10 +62,10 @@ class TimeLeft:
     Attributes:
         store: the store of the runs.
         steps: the number of training steps of each run.
-        expected: a function that returns the expected duration of a run.
+        expected: a function that returns the expected duration of a run. Its training takes 0
+            seconds if the speed of the run is unknown.
         learn: a function that receives measured times.
         clock: a function that returns the time in seconds.
-        measured: whether the expected durations are based on measured times.
     """
 
     store: RunStore
@@ -74,9 +73,8 @@ class TimeLeft:
     expected: Callable[[str], Taken]
     learn: Learn
     clock: Callable[[], float] = time.monotonic
-    measured: bool = False
     _running: dict[str, _Running] = field(default_factory=dict)
-    _end: float = 0.0
+    _end: float | None = None
     _due: float = 0.0
 
     def __post_init__(self) -> None:
@@ -98,7 +96,7 @@ class TimeLeft:
             result = self.store.run(run).result() or {}
             training, overhead = result.get("seconds"), result.get("overhead_seconds")
             if training is not None:
-                self.measured = self.learn(run, training, overhead, 1.0)
+                self.learn(run, training, overhead, 1.0)
 
     def follow(self, states: Mapping[str, JobState]) -> None:
         """Record the newest heartbeats of the running jobs."""
@@ -113,11 +111,15 @@ class TimeLeft:
             job.first = job.first or (now, share)
             seconds = now - job.first[0]
             if seconds >= PACE_S:
-                self.measured = self.learn(run, seconds, None, share - job.first[1])
+                self.learn(run, seconds, None, share - job.first[1])
 
     def heartbeat(self, run: str) -> Mapping[str, Any]:
         """Return the last heartbeat of a running job that `follow` recorded."""
         return self._running[run].heartbeat
+
+    def known(self, run: str) -> bool:
+        """Return whether the duration of a run can be estimated."""
+        return not self.steps[run] or self.expected(run).training > 0
 
     def of_run(self, run: str) -> float:
         """Return the seconds until a running job ends."""
@@ -125,8 +127,8 @@ class TimeLeft:
         left = whole.training * (1 - job.share) + whole.overhead * job.overhead
         return max(0.0, left - (self.clock() - job.at))
 
-    def seconds(self, schedule: Schedule) -> float:
-        """Return the seconds until all jobs of the schedule have ended."""
+    def seconds(self, schedule: Schedule) -> float | None:
+        """Return the seconds until all jobs have ended; None if a run's duration is unknown."""
         now = self.clock()
         if now >= self._due:
             waiting = {
@@ -141,9 +143,11 @@ class TimeLeft:
             if schedule.stopping or schedule.breaker.tripped:
                 waiting = {}
             under_way = {run: self.of_run(run) for run in self._running}
-            self._end = now + makespan(under_way, waiting, schedule.backend.slots)
+            self._end = None
+            if all(map(self.known, [*waiting, *under_way])):
+                self._end = now + makespan(under_way, waiting, schedule.backend.slots)
             self._due = now + REST * (self.clock() - now)
-        return max(0.0, self._end - now)
+        return None if self._end is None else max(0.0, self._end - now)
 
 
 @dataclass
@@ -293,7 +297,7 @@ class Display(ExitStack):
         waits = "starting" if run in self._begun else "queued"
         at = f"{step:,} / {steps:,}" if step else heartbeat.get("phase") or waits
         speed, loss = heartbeat.get("tokens_per_second"), heartbeat.get("loss")
-        left = clock(self.time_left.of_run(run)) if self.time_left.measured else "-"
+        left = clock(self.time_left.of_run(run)) if self.time_left.known(run) else "-"
         return [
             Text(self.labels[run], no_wrap=True, overflow="ellipsis"),
             at,
@@ -310,10 +314,9 @@ class Display(ExitStack):
         return " · ".join([*words, f"{so_far} so far{self._left(schedule)}"])
 
     def _left(self, schedule: Schedule) -> str:
+        """Return a clause with the time left, or "" if it is unknown or nothing is left."""
         tally = counts(schedule.states)
-        if (
-            not self.time_left.measured
-            or not tally[Phase.WAITING] + tally[Phase.RUNNING]
-        ):
+        if not tally[Phase.WAITING] + tally[Phase.RUNNING]:
             return ""
-        return f", about {clock(self.time_left.seconds(schedule))} left{self.of}"
+        seconds = self.time_left.seconds(schedule)
+        return "" if seconds is None else f", about {clock(seconds)} left{self.of}"

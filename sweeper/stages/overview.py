@@ -91,8 +91,8 @@ class Overview:
     def print_cost(self, plan: Plan, left: Sequence[str]) -> dict[str, float]:
         """Print the cost of the runs `left`. Return the expected seconds of training, by run id.
 
-        If no run was measured yet, return {}. A dry run then prints a range of times for a CPU,
-        computed from the speed of this machine, or how to measure the time on a GPU.
+        If the speed of a run is unknown, a dry run prints a range of times for a CPU, computed from
+        the speed of this machine, or how to measure the time on a GPU.
         """
         throughput = measured(plan, self.store, self.backend)
         runs, slots = [plan.runs[run] for run in left], self.backend.slots
@@ -104,7 +104,7 @@ class Overview:
                 f"{slots} at a time{self._times(plan, runs, throughput)}."
             )
             on_gpu = device_of(plan, self.backend) == "gpu"
-            if on_gpu and self.options.dry_run and not throughput.measured:
+            if on_gpu and self.options.dry_run and not throughput.knows(runs):
                 words = (
                     f"The time on a GPU is unknown, since no run in {self.store.outputs} was "
                     "trained on one. To estimate it, train one run on a GPU and repeat this "
@@ -116,7 +116,7 @@ class Overview:
     def _times(self, plan: Plan, runs: Sequence[Record], throughput: Throughput) -> str:
         """Return a clause with the expected time, such as "; about 3 min on a CPU, ..."."""
         device, slots = device_of(plan, self.backend).upper(), self.backend.slots
-        if throughput.measured:
+        if throughput.knows(runs):
             seconds = expected_seconds(runs, self.store, throughput, slots)
             return (
                 f"; about {clock(seconds)} on a {device}, estimated from finished runs"

@@ -209,7 +209,6 @@ class Executor:
             {run: plan.runs[run].steps for run in left},
             lambda run: throughput.expected(plan.runs[run]),
             lambda run, *seconds: throughput.learn(plan.runs[run], *seconds),
-            measured=throughput.measured,
         )
         # Runs start in the order in which the command line names their experiments.
         order = list(plan.experiments)

@@ -56,7 +56,6 @@ class Story:
 
     def learn(self, run, *seconds):
         self.learned.append((run[-1], *seconds))
-        return True
 
     def phase(self, name, phase, handle=7):
         state = self.schedule.states[self.runs[name].id]
@@ -166,8 +165,9 @@ class Watched:
         self.names = [*self.schedule.states]
         steps = dict.fromkeys(self.names, STEPS)
         self.now = 0.0  # the monotonic clock of a machine that has just booted
+        unknown = WHOLE._replace(training=0.0)
         left = TimeLeft(
-            store, steps, lambda run: WHOLE, lambda *measured: False, lambda: self.now
+            store, steps, lambda run: unknown, lambda *_: None, lambda: self.now
         )
         width = 120 if terminal else PIPE_WIDTH
         self.file = io.StringIO()
