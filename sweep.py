@@ -8,8 +8,9 @@
 
 If you repeat a command, it continues where it stopped. conf/ contains all keys with comments.
 
-Stop 1 of the road (CONTRIBUTING.md). In: the command line. Out: overrides, read by Hydra. Next:
-sweeper/stages/sweep.py, which passes them to sweeper/plan/planner.py.
+Hydra reads the overrides of the command line. This file is stop 1 of the road through the code in
+CONTRIBUTING.md. Read sweeper/stages/sweep.py next, which passes the overrides to
+sweeper/plan/planner.py.
 """
 
 import gc

@@ -1,7 +1,7 @@
 """Checkpoints with digests, and the final weights of runs.
 
-Lightning's writer of checkpoints is not used. It copies from a temporary folder and never calls
-fsync, so a kill or a full disk could also destroy the previous checkpoint.
+This module does not use Lightning's writer, which copies from a temporary folder and never calls
+fsync. With that writer, a kill or a full disk could also destroy the previous checkpoint.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ def save(value: Mapping[str, Any], path: Path, run: str) -> None:
 
 
 def verify(path: Path, run: str) -> None:
-    """Raise Damaged if a checkpoint is unreadable, has changed, or is of another run than `run`."""
+    """Raise Damaged if a checkpoint is unreadable, has changed, or belongs to another run."""
     try:
         stated = read_json(sidecar(path))
         digest = digest_of_file(path)
@@ -106,7 +106,10 @@ Shape = tuple[int, ...] | None
 def differing(
     own: Mapping[str, Tensor], others: Mapping[str, Tensor]
 ) -> Iterator[tuple[str, Shape, Shape]]:
-    """Yield the name of each tensor whose shapes differ, and both shapes; None if it is missing."""
+    """Yield (name, own shape, other shape) for each tensor whose shapes differ.
+
+    The shape of a missing tensor is None.
+    """
     for name in {**own, **others}:
         first, second = (
             tuple(tensors[name].shape) if name in tensors else None
@@ -136,7 +139,7 @@ def final_weights(run: Run, key: str) -> dict[str, Tensor]:
             raise Damaged("the digest of its weights differs from that in result.json")
     except Damaged as error:
         expected = f"a run with intact final weights ({WEIGHTS}: {error})"
-        remedy = f"remove it by `{as_typed('forget')} {run.id}`, and repeat the command"
+        remedy = f"delete the run with `{as_typed('forget')} {run.id}`, and repeat the command"
         raise invalid_value(key, run.id, expected, remedy) from error
     return weights
 

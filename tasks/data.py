@@ -1,6 +1,6 @@
-"""The base classes of a task's data: LightningDataModules that compute a batch from its step.
+"""The base classes of a task's data, which are LightningDataModules.
 
-All random numbers are functions of the run's seed and a counter, so a run that continues after a
+A batch depends only on the run's seed and the number of the step. So a run that continues after a
 kill gets the same batches.
 """
 
@@ -32,7 +32,7 @@ DRAWN = "drawn"
 
 
 class TaskData(pl.LightningDataModule, ABC):
-    """The batches of a task. Tasks that draw their examples at random inherit from it directly."""
+    """The data of a task. Tasks that draw their examples at random subclass TaskData directly."""
 
     separable: ClassVar[bool] = True
     """True if devices can share the rows of a batch. Otherwise each device computes all rows."""
@@ -49,7 +49,10 @@ class TaskData(pl.LightningDataModule, ABC):
 
     @abstractmethod
     def batch(self, step: int) -> Batch:
-        """Return the training batch of a step (from 1). It depends only on the seed and `step`."""
+        """Return the training batch of a step, counted from 1.
+
+        The batch depends only on the run's seed and the step.
+        """
 
     @abstractmethod
     def batches(self, split: str) -> Iterator[Batch]:
@@ -74,9 +77,9 @@ class TaskData(pl.LightningDataModule, ABC):
         return DRAWN
 
     def check(self, *, again: bool = False) -> None:
-        """Raise UserError if the prepared data have changed. Drawn examples never change."""
+        """Raise UserError if prepared data have changed. Examples drawn at random never change."""
 
-    # The hooks of Lightning
+    # Lightning's hooks
 
     def train_dataloader(self) -> TrainingBatches:
         return TrainingBatches(self)
@@ -91,7 +94,8 @@ class TaskData(pl.LightningDataModule, ABC):
 class TrainingBatches:
     """An iterable over this rank's rows of every training batch.
 
-    pl.Trainer saves the `state_dict` in its checkpoints, so that it continues after the last batch.
+    pl.Trainer saves the `state_dict` in its checkpoints, so that a resumed run continues with the
+    next batch.
     """
 
     def __init__(self, data: TaskData) -> None:
@@ -121,7 +125,7 @@ class TrainingBatches:
 
 
 class SplitBatches:
-    """An iterable over this rank's batches of a split. Each of 2 ranks has every second batch."""
+    """An iterable over this rank's batches of a split. With 2 ranks, each has every second one."""
 
     def __init__(self, data: TaskData, split: str) -> None:
         self._data, self._split = data, split
@@ -135,17 +139,17 @@ class SplitBatches:
 class PreparedData(TaskData):
     """Data prepared from text.
 
-    Runs with the same text and the same values of the keys `shaping` share the data.
+    Runs share the data if they have the same text and equal values of the keys in `shaping`.
     """
 
     kind: ClassVar[str]
-    """The beginning of the folder's name."""
+    """The first word of the folder's name."""
     format: ClassVar[int]
-    """The version of the folder's content."""
+    """The version of the files' format."""
     shaping: ClassVar[tuple[str, ...]]
     """The keys of the section `task` on which the prepared data depend."""
     published: ClassVar[Source]
-    """The source of the text."""
+    """The reader of the text."""
 
     def __init__(self, config: RunConfig, outputs: Path | None = None) -> None:
         super().__init__(config, outputs)
@@ -153,7 +157,7 @@ class PreparedData(TaskData):
 
     @abstractmethod
     def make(self, folder: Path) -> None:
-        """Write all files of prepared data; raise UserError if the text is unusable."""
+        """Write the prepared data to `folder`; raise UserError if the text is unusable."""
 
     @abstractmethod
     def open(self, folder: Path) -> dict[str, Any]:
@@ -233,7 +237,7 @@ class PreparedRows(PreparedData):
 
     @abstractmethod
     def take(self, split: str, numbers: np.ndarray) -> Batch:
-        """Return the rows of a split that have these numbers."""
+        """Return the rows of a split with the given row numbers."""
 
     def open(self, folder: Path) -> dict[str, Any]:
         self.splits = {split: self.Rows(folder / split) for split in SPLITS}

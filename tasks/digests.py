@@ -24,7 +24,7 @@ SOURCE = "sample"
 
 
 def write_digests(folder: Path) -> None:
-    """Write the digest of every prepared file; raise OSError if one is a link or a pipe."""
+    """Write the digest of every file of `folder`; raise OSError if one is a link or a pipe."""
     files = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)

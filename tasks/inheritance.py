@@ -47,7 +47,7 @@ def adapted(
 def _parent(
     layer: CollaborativeAttention, weights: Mapping[str, Tensor], heads: int
 ) -> MultiHeadAttention:
-    """Return the parent's layer with these weights, which must have the heads of `layer`."""
+    """Return the parent's layer with these weights; raise UserError if `layer` cannot match it."""
     if "norm.query" in weights:
         expected = "a parent with model.attention.qk_norm=false, since collaborative attention "
         expected += "cannot express normalised queries and keys"

@@ -38,15 +38,15 @@ class TaskModule(pl.LightningModule, ABC):
     """
 
     Section: ClassVar[type[TaskSection]]
-    """The keys of the config's section `task`."""
+    """The schema of the config's section `task`."""
     Data: ClassVar[type[TaskData]]
     """The data module of the task."""
     architectures: ClassVar[tuple[str, ...]]
     """The values of `model.name` that the task trains."""
     models: ClassVar[tuple[type[nn.Module], ...]] = ()
-    """The task also trains any other architecture that builds a model of these classes."""
+    """The task also trains every architecture that builds a model of one of these classes."""
     measured: ClassVar[tuple[str, ...]] = ()
-    """The metrics of a finished run. An experiment may name only these. () allows any name."""
+    """The metrics that an experiment may name. If there are none, it may name any metric."""
     labels: ClassVar[tuple[str, ...]] = ()
     """The tensors of a batch that `forward` must not read."""
 
@@ -60,11 +60,11 @@ class TaskModule(pl.LightningModule, ABC):
         self._sums: dict[str, Tensor] = {}
         torch.default_generator.manual_seed(derive(config.seed, "weights"))
         self.model: Any = self.build()
-        # pl.Trainer would convert the model only after it has loaded a checkpoint.
+        # Convert the model now. pl.Trainer would do so only after it has loaded a checkpoint.
         if config.trainer.precision == "64-true":
             self.double()
 
-    # The task
+    # What a task defines
 
     @abstractmethod
     def build(self) -> nn.Module:
@@ -107,7 +107,7 @@ class TaskModule(pl.LightningModule, ABC):
         return batch["tokens"].numel()
 
     def learning_rate(self, step: int) -> float:
-        """Return the learning rate of step `step`, counted from 1."""
+        """Return the learning rate of a step, counted from 1."""
         return learning_rate(self.config.optimizer, self.config.trainer.steps, step)
 
     def files(self) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class TaskModule(pl.LightningModule, ABC):
                 "parent", self.config.parent, expected, remedy
             ) from error
 
-    # Training: the hooks of Lightning
+    # Lightning's hooks for training
 
     def setup(self, stage: str) -> None:
         """Load the parent's weights once, before training starts."""
@@ -143,7 +143,7 @@ class TaskModule(pl.LightningModule, ABC):
         return make(self.model, section)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        """Set the learning rate and the random seed of a step. Both depend only on its number."""
+        """Set the learning rate and the random seed of a step."""
         step = batch_idx + 1
         optimizer: Any = self.optimizers(use_pl_optimizer=False)
         for group in optimizer.param_groups:
@@ -163,7 +163,8 @@ class TaskModule(pl.LightningModule, ABC):
         """Return this rank's share of the loss. The mean over all ranks is the loss of the batch.
 
         Args:
-            divisors: if `batch` is a part of a batch, the result of `divisors` for the whole batch.
+            divisors: the result of `self.divisors` for the whole batch. Only needed if `batch` is a
+                part of it.
         """
         divisors = divisors or self.divisors(batch)
         terms = zip(self.totals(batch), divisors, strict=True)
@@ -171,7 +172,7 @@ class TaskModule(pl.LightningModule, ABC):
         return functools.reduce(operator.add, means)
 
     def divisors(self, batch: Batch) -> list[Tensor]:
-        """Return the mean of each count over the ranks, but at least 1 / number of ranks."""
+        """Return the batch's counts, averaged over the ranks, and at least 1 / ranks.world()."""
         device = next(iter(batch.values())).device
         found = []
         for count in self.counts(batch):
@@ -206,10 +207,10 @@ class TaskModule(pl.LightningModule, ABC):
             nn.utils.clip_grad_norm_(self.parameters(), largest)
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
-        """Log the loss under pl.Trainer."""
+        """Log the loss. Only pl.Trainer calls this hook."""
         self.log("train/loss", outputs["loss"], sync_dist=True)
 
-    # Evaluation: the hooks of Lightning
+    # Lightning's hooks for evaluation
 
     def on_validation_epoch_start(self) -> None:
         self._sums = {}
@@ -245,9 +246,9 @@ class TaskModule(pl.LightningModule, ABC):
         return self.metrics(split, whole)
 
     def autocast(self) -> torch.autocast:
-        """Return the context for forward passes in the config's precision."""
+        """Return a context manager for forward passes in the config's precision."""
         half = self.config.trainer.precision == "bf16-mixed"
-        # A CUDA graph cannot read weights that were cast and cached before its capture.
+        # Turn the cache off. A CUDA graph cannot read weights that were cast before its capture.
         return torch.autocast(
             self.device.type, torch.bfloat16, enabled=half, cache_enabled=False
         )

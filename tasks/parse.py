@@ -17,7 +17,7 @@ from tasks.module import TaskModule
 
 
 def parse(config: Mapping[str, Any]) -> RunConfig:
-    """Return a run's config as a RunConfig with the task's and the architecture's own sections.
+    """Return a run's config as a RunConfig, with the sections of its task and its architecture.
 
     Raises:
         UserError: the config is invalid. The message has the first error and the number of others.
@@ -83,7 +83,7 @@ def module_class(task: Any) -> type[TaskModule]:
 
 
 def data_of(config: RunConfig, outputs: Path | None = None) -> TaskData:
-    """Return the data of a config. `outputs` is the folder for prepared data."""
+    """Return the data of a config. Prepared data are in the folder `outputs`."""
     return module_class(config.task.name).Data(config, outputs)
 
 
@@ -96,8 +96,8 @@ def recorded_config(run: Run) -> RunConfig:
     """Return the config of a planned run.
 
     Raises:
-        UserError: the config is invalid, or a plugin that it uses is not installed. Or the run was
-            imported, so it has no config of a training.
+        UserError: the config is invalid, a plugin that it uses is not installed, or the run was
+            imported instead of trained.
     """
     config = run.record().config
     if "optimizer" not in config:

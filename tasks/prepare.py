@@ -19,7 +19,7 @@ def main(argument: str) -> int:
     """Prepare the data of the run in the directory `argument`; return the exit code."""
     from tasks.parse import data_of, parse
 
-    # Train tokenizers on all cores. The library reads these variables when it is first used.
+    # Train tokenizers on all cores. `tokenizers` reads these variables when it is first used.
     os.environ.update(TOKENIZERS_PARALLELISM="true", RAYON_NUM_THREADS=str(cores()))
     try:
         run = Run.open(Path(argument))
@@ -31,7 +31,7 @@ def main(argument: str) -> int:
         print(error, file=sys.stderr)
         return 1
     finally:
-        # This process may fork later, and a fork does not copy the library's threads.
+        # Turn the threads of `tokenizers` off, because this process may fork later.
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
     return 0
 

@@ -1,4 +1,4 @@
-"""The start of a process: its command line, and imports without garbage collection."""
+"""Functions that parse a process's command line and import without garbage collection."""
 
 import argparse
 import gc
@@ -28,7 +28,7 @@ def run_argument(module: str, description: str | None) -> str:
 
 @contextmanager
 def freeze_gc() -> Iterator[None]:
-    """Within the block, collect no garbage. Later collections skip all objects that exist by then.
+    """Collect no garbage in the block. Later collections skip the objects that exist at its end.
 
     Importing the libraries creates half a million objects. Searching them for garbage takes a fifth
     of the import time. In a forked job, the search takes up to half a second, because it copies

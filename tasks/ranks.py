@@ -45,7 +45,7 @@ def gathered(values: Sequence[Value]) -> list[Value]:
 
 
 def share(rows: int) -> tuple[int, int]:
-    """Return where this rank's share of a batch of `rows` rows starts and ends.
+    """Return the start and the end of this rank's share of a batch with `rows` rows.
 
     Raises:
         UserError: there are fewer rows than ranks.
@@ -59,15 +59,15 @@ def share(rows: int) -> tuple[int, int]:
 
 
 def split(batch: dict[str, Tensor], parts: int) -> list[dict[str, Tensor]]:
-    """Split this rank's rows into parts, at most one per row. Every rank makes as many parts."""
+    """Split this rank's rows into parts, at most one per row. All ranks make equally many parts."""
     if parts == 1:
         return [batch]
     rows = torch.tensor(len(next(iter(batch.values()))))
     if world() > 1:
         dist.all_reduce(rows, dist.ReduceOp.MIN)
     parts = min(parts, int(rows))
-    pieces = {name: tensor.tensor_split(parts) for name, tensor in batch.items()}
-    return [{name: pieces[name][place] for name in batch} for place in range(parts)]
+    cut = {name: tensor.tensor_split(parts) for name, tensor in batch.items()}
+    return [{name: cut[name][place] for name in batch} for place in range(parts)]
 
 
 def mean(value: Tensor) -> Tensor:

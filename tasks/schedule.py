@@ -6,13 +6,13 @@ from tasks.config.sections import OptimizerSection
 
 
 def learning_rate(optimizer: OptimizerSection, steps: int, step: int) -> float:
-    """Return the learning rate of step `step`, counted from 1, in a run of `steps` steps.
+    """Return the learning rate of a step, counted from 1, in a run of `steps` steps.
 
     Except for `bert`, the rate rises linearly to its peak during the warm-up. After the warm-up:
 
     - rsqrt: decays with the inverse square root of the step, as tensor2tensor's
       constant * linear_warmup * rsqrt_decay.
-    - linear, cosine: falls, and would reach 0 one step after the last.
+    - linear, cosine: falls along a line or a cosine that reaches 0 one step after the last.
     - constant: stays at its peak.
 
     bert is the schedule of google-research/bert. The rate rises from 0 at the first step. After the

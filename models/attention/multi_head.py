@@ -14,8 +14,8 @@ The whole project uses these symbols for shapes. The symbols in parentheses are 
 With head_size = embedding_size / heads this is the paper's standard MultiHead (eq. 8). With any
 other head size it is FixedMultiHead (eq. 9).
 
-Stop 7 of the road (CONTRIBUTING.md): a task (stop 6) builds one attention for each layer, from the
-config's section `model`. sweeper/results/collect.py (stop 8) collects the results of trained runs.
+A task builds one attention for each layer, from the config's section `model`. This file is stop 7
+of the road through the code in CONTRIBUTING.md. Read sweeper/results/collect.py next.
 """
 
 import math

@@ -6,8 +6,7 @@ parabola through the sizes of three models predicts the solution, and two more m
 they contradict the prediction, bisection finds the solution. If only some values give a valid
 model, such as the divisors of the number of heads, `solve` tries the values one by one.
 
-Stop 3 of the road (CONTRIBUTING.md). In: a function from a value to a model's size, and a target
-size. Out: the value and the size of its model. Next: run/schedule.py.
+This file is stop 3 of the road through the code in CONTRIBUTING.md. Read run/schedule.py next.
 """
 
 from bisect import bisect_right

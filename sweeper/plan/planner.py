@@ -5,8 +5,8 @@ configurations.py composes the configs of every arm, solves for matched sizes (m
 the size server for the size of each model. seeds.py makes points and runs from them, and parents.py
 checks the runs that start from another run.
 
-Stop 2 of the road (CONTRIBUTING.md). In: overrides. Out: a `Plan`, in memory only. Next:
-configurations.py and match.py, then run/schedule.py.
+A `Plan` is in memory only. This file is stop 2 of the road through the code in CONTRIBUTING.md.
+Read configurations.py and match.py next, and then run/schedule.py.
 """
 
 import math

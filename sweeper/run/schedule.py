@@ -1,7 +1,8 @@
 """The schedule of a sweep. It starts the jobs, parents first, and reacts when a job ends.
 
-Stop 4 of the road (CONTRIBUTING.md). In: a backend, and a job for each frozen record, with its cost
-and its parent. Out: each run is done or failed. Next: tasks/training/job.py, which a job executes.
+It gets a backend, and a job with a cost and a parent for each frozen record. When it ends, each run
+is done or failed. This file is stop 4 of the road through the code in CONTRIBUTING.md. Read
+tasks/training/job.py next, which a job executes.
 """
 
 from __future__ import annotations

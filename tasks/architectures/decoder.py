@@ -10,7 +10,7 @@ from models.transformer import Decoder
 from sweeper.store import registry
 from sweeper.store.errors import UserError
 from tasks.config.architecture import KEY, TransformerSection, variant
-from tasks.config.schema import Problem, given
+from tasks.config.schema import Problem, given, spelled
 
 OPTIONS = (
     *(
@@ -25,9 +25,9 @@ OPTIONS = (
 
 
 class DecoderSection(TransformerSection):
-    """The keys of a decoder: those of every Transformer, and those of modern decoders.
+    """The section `model` of a decoder. It adds the options of modern decoders.
 
-    The defaults are for records that are older than the keys.
+    The defaults are for older records, which lack these options.
     """
 
     position_encoding: Literal["sinusoidal", "rotary", "none"] = "sinusoidal"
@@ -51,22 +51,18 @@ class DecoderSection(TransformerSection):
                     type(self).model_fields[key].default,
                 )
                 if value != default:
-                    expected = (
-                        f"{path}.position_encoding=rotary with this key, not {encoding}"
-                    )
-                    yield Problem(
-                        f"{path}.{key}", value, expected, f"leave out {path}.{key}"
-                    )
+                    expected = f"{spelled(default)}, since {encoding} ignores this key"
+                    remedy = f"leave it out, or set {path}.position_encoding=rotary"
+                    yield Problem(f"{path}.{key}", value, expected, remedy)
             return
-        if not turns(variant(self.attention.name)):
-            others = filter(_turns, registry.names(registry.ATTENTION))
-            expected = f"a variant that takes a rotation, since {encoding}"
+        if not supports_rotary(variant(self.attention.name)):
+            others = filter(_supports_rotary, registry.names(registry.ATTENTION))
+            expected = f"a variant that supports {encoding}"
             remedy = f"choose one of {', '.join(others)}, or {path}.position_encoding=sinusoidal"
             yield Problem(KEY, self.attention.name, expected, remedy)
             return
-        own = getattr(
-            self.attention, "rotary_size", None
-        )  # latent attention has a rotary part
+        # Latent attention rotates extra dimensions. Their number is an option of the variant.
+        own = getattr(self.attention, "rotary_size", None)
         key = f"{path}.head_size" if own is None else f"{path}.attention.rotary_size"
         sizes = distinct_sizes(self.resolved_head_size) if own is None else [own]
         if (least := self.rotary_size) and least > sizes[0]:
@@ -74,7 +70,7 @@ class DecoderSection(TransformerSection):
             remedy = f"set {path}.rotary_size=null, which rotates whole heads"
             yield Problem(f"{path}.rotary_size", least, expected, remedy)
         elif odd := [size for size in sizes if size % 2 and not self.rotary_size]:
-            expected = f"even sizes, since {encoding} rotates pairs of numbers"
+            expected = f"even sizes, since {encoding} rotates pairs of dimensions"
             even = [size + size % 2 for size in odd]
             remedy = f"set {key}={even[0]}, or set {path}.rotary_size"
             yield Problem(key, odd[0], expected, remedy)
@@ -84,12 +80,13 @@ class DecoderSection(TransformerSection):
         return Decoder(vocabulary_size=vocabulary_size, **options, **self.options())
 
 
-def turns(attention: type) -> bool:
-    """Return whether an attention variant takes a rotation, for rotary positions."""
+def supports_rotary(attention: type) -> bool:
+    """Return whether an attention class supports rotary positions."""
     return "rotation" in inspect.signature(attention.forward).parameters  # type: ignore[attr-defined]
 
 
-def _turns(name: str) -> bool:
-    with suppress(UserError):  # of another package, which cannot be imported
-        return turns(variant(name))
+def _supports_rotary(name: str) -> bool:
+    # Do not suggest the variant of a plugin that fails to import.
+    with suppress(UserError):
+        return supports_rotary(variant(name))
     return False

@@ -10,11 +10,12 @@ from models.transformer import Encoder
 from tasks.config.architecture import TransformerSection
 from tasks.config.schema import Problem, given, whole
 
-BERT_RANGE = 0.02  # the standard deviation in models.initialisation.truncated_normal_
+# The standard deviation of fresh weights, from models.initialisation.truncated_normal_.
+BERT_RANGE = 0.02
 
 
 class EncoderSection(TransformerSection):
-    """The keys of an encoder: those of every Transformer, and its positions and initialisation."""
+    """The section `model` of an encoder. It adds `positions` and `initializer_range`."""
 
     positions: Annotated[int, whole(1, 65_536, 512)]
     initializer_range: Annotated[
@@ -41,8 +42,8 @@ class EncoderSection(TransformerSection):
         """Scale fresh weights from BERT's standard deviation to `initializer_range`.
 
         BERT's value suits an embedding size of about a thousand. A layer's outputs grow with the
-        root of the embedding size, so with BERT's value the branches of a tiny encoder would start
-        too small to learn.
+        root of the embedding size. With BERT's value, the outputs of a tiny encoder's layers would
+        start too small to learn from.
         """
         for layer in module.modules():
             if isinstance(layer, nn.Linear | nn.Embedding):

@@ -1,6 +1,7 @@
-"""The `huggingface` architecture: any causal model of transformers that is built from its config.
+"""The `huggingface` architecture: any causal language model of Hugging Face's `transformers`.
 
-The extra `huggingface` installs transformers. A model starts from fresh weights.
+The model is built from a config, so its weights are new. The extra `huggingface` of this package
+installs `transformers`.
 """
 
 import difflib
@@ -23,7 +24,7 @@ except ModuleNotFoundError as missing:
         f'model=huggingface: {missing}; install it: pip install "headroom-attention[huggingface]".'
     ) from None
 
-# What our keys are called in the configs of transformers. A class knows some of these names.
+# Our keys, and their names in the configs of `transformers`. Each config has some of the names.
 NAMES = {
     "layers": ("num_hidden_layers",),
     "embedding_size": ("hidden_size",),
@@ -38,7 +39,7 @@ NAMES = {
     ),
 }
 OURS = {name: key for key, names in NAMES.items() for name in names}
-# No special tokens, which may lie beyond our vocabulary, and no cache.
+# Set these keys in every config. The default ids of special tokens may exceed our vocabulary.
 ALWAYS = {
     **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id")),
     "use_cache": False,
@@ -46,9 +47,10 @@ ALWAYS = {
 
 
 class HuggingFaceSection(Architecture):
-    """The keys that most classes of transformers have, and `options` for all other keys."""
+    """The keys that most configs of `transformers` have, and `options` for all other keys."""
 
-    counted_on: ClassVar[str] = "cpu"  # some classes branch on values, or need autocast
+    # Some models fail on "meta", because they read the values of tensors or need autocast.
+    counted_on: ClassVar[str] = "cpu"
     type: str
     layers: Annotated[int, whole(1, 1024, 6)]
     feedforward_size: Annotated[int | None, whole(1, 2**22, 1024, null=True)]
@@ -65,24 +67,29 @@ class HuggingFaceSection(Architecture):
         """Return the model with fresh weights.
 
         Raises:
-            UserError: transformers has no such class, or the class has no such key or size.
+            UserError: `type` is unknown, or its config lacks a key or rejects a value.
         """
         types = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
         if self.type not in types:
-            expected = "a causal model of the installed version of transformers"
+            expected = (
+                "a causal model in the installed version of Hugging Face's transformers"
+            )
             remedy = _nearest(self.type, {one: f"model.type={one}" for one in types})
             raise invalid_value(*self.called, expected, remedy)
         settings = {"vocab_size": vocabulary_size, **ALWAYS, **self._settings()}
         try:
             config = transformers.CONFIG_MAPPING[self.type](**settings)
             return CausalModel(transformers.AutoModelForCausalLM.from_config(config))
-        except Exception as error:  # each class checks its config in its own way
+        except Exception as error:  # configs and models raise errors of many types
             words = sanitize(" ".join(f"{type(error).__name__}: {error}".split()))
-            expected = f"sizes and options that it accepts, but it raised {words}"
-            raise invalid_value(*self.called, expected, "change them") from error
+            expected = (
+                f"sizes and options that this type accepts, but it raised {words}"
+            )
+            remedy = "choose other sizes or options"
+            raise invalid_value(*self.called, expected, remedy) from error
 
     def _settings(self) -> dict[str, Any]:
-        """Return our keys and the options as keys of the config of the class."""
+        """Return the arguments for the config of `type`: our keys, renamed, and the options."""
         config, base = (
             transformers.CONFIG_MAPPING[self.type],
             transformers.PretrainedConfig,
@@ -94,7 +101,7 @@ class HuggingFaceSection(Architecture):
             remedy = _nearest(
                 name, keys | {n: f"model.{key}" for n, key in OURS.items()}
             )
-            expected = f"a key of {config.__name__} that no key of ours sets"
+            expected = f"a key of {config.__name__} that no other key of `model` sets"
             value = spelled(self.options[name])
             raise invalid_value(f"model.options.{name}", value, expected, remedy)
 
@@ -118,7 +125,8 @@ class HuggingFaceSection(Architecture):
 
 def _nearest(name: str, known: Mapping[str, str]) -> str:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-    return f"write {known[near[0]]}" if near else "its documentation lists them"
+    documented = "choose one from the documentation of Hugging Face's transformers"
+    return f"write {known[near[0]]}" if near else documented
 
 
 class CausalModel(LanguageModel):
@@ -143,8 +151,8 @@ class CausalModel(LanguageModel):
 
 
 def _first_output(model: nn.Module, tokens_BT: Tensor, positions_BT: Tensor) -> Tensor:
-    # Without a mask and a cache, the library transformers starts a new packed sentence wherever
-    # position_ids restart. Some model classes do not accept position_ids.
+    # Without a mask and a cache, `transformers` takes each restart of position_ids for the start of
+    # another packed sentence. Some model classes do not accept position_ids.
     places = {"position_ids": positions_BT}
     taken = inspect.signature(model.forward).parameters
     output: Tensor = model(

@@ -6,7 +6,7 @@ from tasks.config.architecture import WithAttention
 
 
 class LayerSection(WithAttention):
-    """The keys of a single layer: its sizes and its attention."""
+    """The section `model` of a single attention layer."""
 
     def build(self) -> nn.Module:
         """Return the layer, without biases and dropout, as in the paper's theorems."""

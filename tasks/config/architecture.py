@@ -1,4 +1,4 @@
-"""The section `model`. It chooses an architecture and an attention variant.
+"""The config's section `model`, which chooses an architecture and an attention variant.
 
 The options of an attention variant are the keyword arguments of its constructor.
 """
@@ -78,8 +78,9 @@ def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
     for key, parameter in own.items():
         required = parameter.default is parameter.empty
         if key not in hints:
+            expected = f"a type annotation for its option {key}"
             remedy = "write for example `value_size: int | None = None`"
-            raise invalid_value(KEY, name, f"a type annotation for {key}", remedy)
+            raise invalid_value(KEY, name, expected, remedy)
         # Integer options are sizes or counts, so they are at least 1.
         is_size = hints[key] in (int, int | None)
         kind = "a whole number of at least 1" if is_size else "a value"
@@ -136,7 +137,7 @@ class Architecture(Section, ABC):
 
     @classmethod
     def schema_of(cls, section: Mapping[str, Any]) -> type[Architecture]:
-        """Return the schema for `section`, whose keys may depend on its values."""
+        """Return the schema for `section`. The schema may depend on the values of the section."""
         return cls
 
     @property
@@ -146,12 +147,12 @@ class Architecture(Section, ABC):
 
     @property
     def resolved_head_size(self) -> HeadSize:
-        """The size of every head (d_p in the paper), or the list of sizes if they differ."""
+        """The size of every head (d_p in the paper), or a list if heads differ in size."""
         return self.head_size or self.embedding_size // self.heads
 
     @property
     def one_head_size(self) -> int | None:
-        """The size of every head, or None if they differ."""
+        """The size of every head, or None if heads differ in size."""
         first, *others = distinct_sizes(self.resolved_head_size)
         return None if others else first
 
@@ -237,7 +238,10 @@ class TransformerSection(WithAttention):
     dropout: Annotated[float, given("a number at least 0 and below 1", 0.1, ge=0, lt=1)]
 
     def options(self) -> dict[str, Any]:
-        """Return the arguments of every Transformer in models/, except the vocabulary size."""
+        """Return the constructor arguments that all Transformers in models/ share.
+
+        The vocabulary size is not among them.
+        """
         named = (
             "layers",
             "embedding_size",

@@ -40,7 +40,7 @@ class Section(BaseModel):
 # Cached, because creating a pydantic class takes longer than all other checks of a config.
 @functools.cache
 def extended(section: type[Section], **fields: Any) -> Any:
-    """Return a subclass of `section` that adds these required fields, or replaces them."""
+    """Return a subclass of `section` with these required fields. They replace inherited ones."""
     named: dict[str, Any] = {name: (kind, ...) for name, kind in fields.items()}
     return create_model(section.__name__, __base__=section, **named)
 
@@ -80,7 +80,8 @@ ONE_VALUE = ("int_type", "float_type", "bool_type", "string_type", "literal_erro
 
 def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
     """Return the problem that one entry of `ValidationError.errors()` describes."""
-    # The error's `loc` leads through sections to a key. It may continue into the value of the key.
+    # Follow the error's `loc` through the sections to a key. The rest of `loc` is a place in the
+    # key's value.
     section, keys, field = schema, [], None
     for key in map(str, error["loc"]):
         keys.append(key)
@@ -116,7 +117,7 @@ def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
         examples = [int(typed)]
     if (meant := SYNONYMS.get(str(typed).lower())) in choices:
         examples = [meant]
-    remedy = f"choose one of conf/{path}"
+    remedy = f"choose a file of conf/{path}"
     one_value = error["type"] in ONE_VALUE
     if one_value and isinstance(typed, list) and len(typed) > 1:
         several = ",".join(map(spelled, typed))

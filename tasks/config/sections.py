@@ -41,7 +41,8 @@ class TextSection(TaskSection, RowsSection):
 class WordPieceSection(TextSection):
     """The keys of every task that trains a WordPiece tokenizer, like BERT's."""
 
-    # A vocabulary has at least five special tokens and two letters. Token ids fit into two bytes.
+    # The smallest vocabulary has five special tokens and two letters. The largest token id must fit
+    # into two bytes.
     vocabulary_size: Annotated[int, whole(7, 65_535, 30_522)]
     tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
 
@@ -95,7 +96,7 @@ class DataSection(Section):
                 yield Problem(key, "null", why, f"set {key}={example}")
         if self.directions and self.competitors and self.directions <= self.competitors:
             key, least = f"{path}.directions", f"{path}.competitors={self.competitors}"
-            expected = f"more than {least}, since each name comes from its own family"
+            expected = f"more than {least}, since the names in a text come from different families"
             remedy = f"set {key}=128, or {key}=0 for text that needs no large heads"
             yield Problem(key, str(self.directions), expected, remedy)
 
@@ -159,7 +160,7 @@ class LoggerSection(Section):
     mode: Literal["offline", "online", "disabled"]
     project: Annotated[
         str,
-        # W&B accepts only such names.
+        # W&B rejects other names.
         given(
             "a name of at most 128 characters, without / \\ # ? % :",
             "headroom",
@@ -188,8 +189,9 @@ class RunConfig(Section):
         steps, warmup = self.trainer.steps, self.optimizer.warmup_steps
         schedule = self.optimizer.schedule
         if schedule in ENDS_AT_0 and warmup >= steps > 0:
-            end = (
-                f"trainer.steps={steps}, since the schedule {schedule} then falls to 0"
+            expected = (
+                f"fewer than trainer.steps={steps}, since the schedule {schedule} falls to 0 after "
+                "the warm-up"
             )
             remedy = f"set optimizer.warmup_steps={steps // 10}"
-            yield Problem("optimizer.warmup_steps", warmup, f"fewer than {end}", remedy)
+            yield Problem("optimizer.warmup_steps", warmup, expected, remedy)

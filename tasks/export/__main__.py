@@ -1,8 +1,8 @@
 """`python -m tasks.export RUN DIR` exports a finished run for Hugging Face `transformers`.
 
-RUN is the folder of the run, outputs/runs/<id>. It can also be the id, or the point as `python -m
-sweeper status --all` prints it, for example "fig1/fixed heads=8 seed=0". The run is then looked up
-in the folder of --outputs.
+RUN is the folder of the run, outputs/runs/<id>. It can also be the id, or the point that `python -m
+sweeper status --all` prints, for example "fig1/fixed heads=8 seed=0". An id or a point is looked up
+in the folder that --outputs names.
 
 A decoder becomes Mistral, Qwen3 (with `qk_norm`) or DeepseekV3 (with latent attention). An encoder
 becomes BERT. Other models cannot be exported.
@@ -17,7 +17,7 @@ from tasks.process import command_line
 
 
 def main(arguments: list[str]) -> int:
-    """Export a run and print the paths of its files, or print an error. Return the exit code."""
+    """Export a run and print the paths of the new files, or an error. Return the exit code."""
     parser = command_line("tasks.export", __doc__)
     parser.add_argument("run", metavar="RUN")
     parser.add_argument("folder", type=Path, metavar="DIR")
@@ -27,7 +27,8 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     try:
         run = open_run(given.run, given.outputs)
-        from tasks.export.folder import export  # the import of torch takes seconds
+        # Imported here, because importing torch takes seconds.
+        from tasks.export.folder import export
 
         print(*export(run, given.folder), sep="\n")
     except (UserError, OSError) as error:

@@ -1,7 +1,7 @@
 """The config and the weights of a decoder for Hugging Face's Mistral, Qwen3 or DeepseekV3.
 
-Mistral computes the same as Llama, but Llama's class rejects an embedding size that is not
-divisible by the number of heads.
+Mistral is used instead of Llama, which computes the same. Llama's class rejects an embedding size
+that is not divisible by the number of heads.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,8 @@ from tasks.config.schema import spelled
 from tasks.export.encoder import SIZES
 from tasks.text.tokenizer import END, PAD
 
-# The values that all three classes need. The paper's own decoder has other values.
+# The values that all three classes require. The paper's own decoder has others, so it cannot be
+# exported.
 NEEDED = {
     "position_encoding": "rotary",
     "rotary_size": None,
@@ -29,7 +30,8 @@ NEEDED = {
 KEYS = {
     **SIZES,
     "tie_embeddings": "tie_word_embeddings",
-    "rotary_base": "rope_theta",  # for transformers before 5, instead of rope_parameters
+    # Versions of `transformers` before 5 read rope_theta instead of rope_parameters.
+    "rotary_base": "rope_theta",
 }
 LATENT_KEYS = {
     "rotary_size": "qk_rope_head_dim",
@@ -51,19 +53,21 @@ def decoder_config(
         section: the section `model` of the run.
         vocabulary: the number of tokens in the vocabulary.
         length: the longest sequence, in tokens.
-        marks: the input before the first token of a sentence, and its last token.
+        marks: the ids of the token before a sentence, and of the token at its end.
 
     Raises:
         UserError: none of the three classes can compute the model. The message names the key.
     """
     for key, needed in NEEDED.items():
         if (value := getattr(section, key)) != needed:
-            raise _unlike(f"model.{key}", value, spelled(needed))
+            raise _unsupported(f"model.{key}", value, spelled(needed))
     if (head_size := section.one_head_size) is None or section.uneven:
-        raise _unlike("model.head_size", section.head_size, "one size for all heads")
+        raise _unsupported(
+            "model.head_size", section.head_size, "one size for all heads"
+        )
     attention: Any = section.attention
     if attention.name not in VARIANTS:
-        raise _unlike(
+        raise _unsupported(
             "model.attention.name", attention.name, f"one of {', '.join(VARIANTS)}"
         )
     config = {
@@ -87,7 +91,8 @@ def decoder_config(
             "qk_nope_head_dim": head_size,
             "v_head_dim": attention.value_size or head_size,
             "rope_interleave": False,
-            "first_k_dense_replace": section.layers,  # no layer has experts
+            # All layers are dense. None has experts.
+            "first_k_dense_replace": section.layers,
         }
     name, kind = ("Qwen3", "qwen3") if attention.qk_norm else ("Mistral", "mistral")
     return config | {
@@ -99,8 +104,8 @@ def decoder_config(
     }
 
 
-def _unlike(key: str, value: Any, expected: str) -> UserError:
-    expected += ", since no Hugging Face class supports another value"
+def _unsupported(key: str, value: Any, expected: str) -> UserError:
+    expected += ", since Hugging Face's classes support no other value"
     remedy = "export a run of model=today whose heads have one size"
     return invalid_value(key, spelled(value), expected, remedy)
 

@@ -1,4 +1,4 @@
-"""The config and the weights of an encoder and its task's output layer for Hugging Face's BERT."""
+"""An encoder's config and weights, with its task's output layer, for Hugging Face's BERT."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -62,23 +62,23 @@ def encoder_config(
         section: the section `model` of the run.
         task: the name of the task.
         weights: the weights of the run.
-        labels: the names of the classes of MNLI, in the order of their numbers.
+        labels: the names of MNLI's classes, in the order of the class numbers.
 
     Raises:
         UserError: Hugging Face's BERT cannot compute the model. The message names the key.
     """
     attention: Any = section.attention
     if attention.name != "multi_head":
-        raise _unlike("model.attention.name", attention.name, "multi_head")
+        raise _unsupported("model.attention.name", attention.name, "multi_head")
     if attention.qk_norm:
-        raise _unlike("model.attention.qk_norm", True, "false")
-    # MaskedTokenHead always uses gelu. Hugging Face uses the encoder's activation there.
+        raise _unsupported("model.attention.qk_norm", True, "false")
+    # To predict tokens, BERT uses the encoder's activation. Our MaskedTokenHead always uses gelu.
     if task == "pretraining" and section.activation != "gelu":
-        raise _unlike("model.activation", section.activation, "gelu")
+        raise _unsupported("model.activation", section.activation, "gelu")
     size = section.one_head_size
     if size is None or section.uneven or size * section.heads != section.embedding_size:
-        expected = f"null or {section.embedding_size / section.heads:g}, embedding_size / heads"
-        raise _unlike("model.head_size", section.head_size, expected)
+        expected = f"null or {section.embedding_size / section.heads:g} (embedding_size / heads)"
+        raise _unsupported("model.head_size", section.head_size, expected)
     classes: dict[str, Any] = {}
     if "classes.bias" in weights:
         numbers = {label: number for number, label in enumerate(labels)}
@@ -101,11 +101,9 @@ def encoder_config(
     }
 
 
-def _unlike(key: str, value: Any, expected: str) -> UserError:
+def _unsupported(key: str, value: Any, expected: str) -> UserError:
     expected += ", since Hugging Face's BERT supports no other value"
-    return invalid_value(
-        key, spelled(value), expected, "export a run of the standard arm"
-    )
+    return invalid_value(key, spelled(value), expected, "export a run with that value")
 
 
 def encoder_weights(
@@ -132,7 +130,7 @@ def encoder_weights(
         )
         for part, one in zip(("query", "key", "value"), value.chunk(3), strict=True):
             found[f"{prefix}{part}.{kind}"] = one
-    # The softmax layer shares the weight of the embedding.
+    # BERT's softmax layer shares these tensors. Write them under both names.
     if "cls.predictions.bias" in found:
         found["cls.predictions.decoder.bias"] = found["cls.predictions.bias"]
         found["cls.predictions.decoder.weight"] = found[

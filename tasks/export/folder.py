@@ -59,13 +59,13 @@ def export(run: Run, folder: Path) -> list[Path]:
         config = encoder_config(section, name, weights, of_data.get("labels", LABELS))
         tensors = encoder_weights(config, weights)
     else:
-        expected = f"a decoder, or an encoder of {', '.join(ARCHITECTURES)}"
+        expected = f"a decoder, or an encoder of the tasks {', '.join(ARCHITECTURES)}"
         raise invalid_value("RUN", run.id, expected, "export another run")
     check_mapped(section.model_dump())
 
     longest = config["max_position_embeddings"]
     make_directory(folder)
-    # The library refuses tensors that share memory, such as the parts of a chunked one.
+    # safetensors rejects tensors that share memory, such as the chunks of one tensor.
     own = {name: tensor.float().clone() for name, tensor in tensors.items()}
     content = safetensors.torch.save(own, {"format": "pt"})
     publish(folder / "model.safetensors", content)
@@ -73,13 +73,13 @@ def export(run: Run, folder: Path) -> list[Path]:
     publish(folder / "tokenizer.json", tokenizer)
     about = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": longest}
     if isinstance(section, EncoderSection):
-        # Without token_type_ids in the list, both texts of a pair would have type 0.
+        # If the list lacked token_type_ids, both texts of a pair would get type 0.
         about["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
         about |= {f"{mark[1:-1].lower()}_token": mark for mark in BERT_MARKS}
     else:
-        # lm_eval needs one of these tokens to predict the first token of a text.
-        pieces = map(Tokenizer.from_str(tokenizer).id_to_token, task.marks)
-        about |= zip(("bos_token", "eos_token"), pieces, strict=True)
+        # lm_eval predicts the first token of a text from the bos or the eos token.
+        marks = map(Tokenizer.from_str(tokenizer).id_to_token, task.marks)
+        about |= zip(("bos_token", "eos_token"), marks, strict=True)
     publish_json(folder / "tokenizer_config.json", about)
     publish(folder / "README.md", _card(run, config["architectures"][0]))
     return sorted(folder.iterdir())
@@ -104,15 +104,17 @@ def tokenizer_of(run: Run, config: RunConfig) -> Path:
     """
     data = data_of(config, run.outputs)
     if not isinstance(data, PreparedData):
-        remedy = "its examples are numbers, so it has no tokenizer (see run.batch())"
+        remedy = "use run.batch(), whose examples need no tokenizer"
         raise invalid_value("task", config.task.name, "a task on text", remedy)
     parents = getattr(config.task, "tokenizer", None)
     named = parents or data.folder_name()
     path = child(run.outputs / "data", named) / "tokenizer.json"
     if not path.is_file():
-        whose = "its pre-training" if parents else "the run"
-        remedy = f"restore it, or prepare it again: python -m tasks.prepare FOLDER of {whose}"
-        raise UserError(f"{path} is missing; {remedy}.")
+        whose = "the run's pre-training" if parents else "the run"
+        command = f"`python -m tasks.prepare FOLDER`, where FOLDER is that of {whose}"
+        raise UserError(
+            f"{path} is missing; restore it, or write it again with {command}."
+        )
     return path
 
 
@@ -159,7 +161,7 @@ def _measured_rows(task: Mapping[str, Any]) -> str:
     )
 
 
-# The tasks' names on model hubs.
+# Our tasks, and their names on the Hugging Face hub.
 _HUB_TASKS = {
     "lm1b": "text-generation",
     "pretraining": "fill-mask",
@@ -169,7 +171,7 @@ _HUB_TASKS = {
 
 
 def _metadata(run: Run) -> dict[str, Any]:
-    """Return the head of the model card, in the form that model hubs read."""
+    """Return the metadata at the top of a model card, in the format of the Hugging Face hub."""
     config, metrics = run.record().config, (run.result() or {}).get("metrics", {})
     data = config["data"]
     hub = data["hub"]["path"] if data["source"] == "hub" else None

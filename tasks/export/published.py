@@ -1,7 +1,7 @@
-"""Import of a folder that Hugging Face `transformers` saved: the inverse of the export.
+"""Import of a model that Hugging Face `transformers` saved: the inverse of the export.
 
-The import writes a finished run, from which others start as from any other run. The run's id has
-the digest of the weights and of the tokenizer. So it does not depend on where the folder is.
+The import writes a finished run, which can be the parent of other runs. The run's id depends on the
+weights and the tokenizer, but not on where the model's folder is.
 """
 
 import hashlib
@@ -33,10 +33,10 @@ from tasks.text.tokenizer import LARGEST_VOCABULARY, TOKENIZER, save_tokenizer
 ENCODERS = ("BertForPreTraining", "BertForMaskedLM")
 DECODERS = ("MistralForCausalLM", "Qwen3ForCausalLM", "DeepseekV3ForCausalLM")
 
-# The keys of config.json that change no output of the model: names, storage, training, generation,
-# sizes that follow from others, windows, which rows may not exceed, experts, of which a model
-# without such layers has none, and keys of published BERTs that no class reads, such as those of
-# the pooler.
+# Ignore these keys of config.json, because they change no output of the models that we import. They
+# are about names, storage, training or generation, or follow from other sizes. A sliding window
+# changes only rows that are longer, which the task rejects. Keys of expert layers change nothing in
+# a model without such layers. No class reads some keys of published BERTs, such as pooler_type.
 IRRELEVANT = frozenset(
     """
     architectures model_type transformers_version _name_or_path dtype torch_dtype use_cache
@@ -49,21 +49,21 @@ IRRELEVANT = frozenset(
     moe_intermediate_size routed_scaling_factor output_router_logits
     """.split()
 )
-# Some classes and versions do not write these keys. The others must be there.
+# config.json may lack these keys, because some classes and versions do not write them.
 OPTIONAL = frozenset(
     "head_dim rope_theta rope_parameters tie_word_embeddings attention_bias".split()
 )
-# The values that our models need, of keys that the export does not write.
+# Keys that the export does not write, and the only values that our models support.
 FIXED: dict[str, Any] = {
     "is_decoder": False,
     "add_cross_attention": False,
-    "tie_word_embeddings": True,  # of encoders; the export writes it for decoders
+    "tie_word_embeddings": True,  # for encoders only; the export of a decoder writes this key
     "position_embedding_type": "absolute",
     "rope_scaling": None,
 }
-# The output layers of an encoder may be missing, since fine-tuning makes new ones.
+# An encoder may lack tensors with these prefixes, since fine-tuning creates new output layers.
 HEADS = ("bert.pooler.", "cls.")
-# Tensors that follow from the config or from another tensor.
+# Skip tensors with these suffixes. They follow from the config or from another tensor.
 DERIVED = (
     "position_ids",
     "inv_freq",
@@ -86,20 +86,20 @@ class _Token(TypedDict):
 
 
 class _Marks(TypedDict, total=False):
-    """The keys of tokenizer_config.json that are read."""
+    """The keys of tokenizer_config.json that the function `_marks` reads."""
 
     bos_token: str | _Token | None
     eos_token: str | _Token | None
 
 
 def import_folder(folder: Path, outputs: Path) -> str:
-    """Import a folder that transformers saved as a finished run. Return the run's id.
+    """Import the model that `transformers` saved in `folder`. Return the id of the finished run.
 
-    A folder that was imported before gives the same id, and nothing is written.
+    If the model was imported before, return the id of the existing run.
 
     Raises:
-        UserError: the folder has a class, an option or a tensor that no model of ours has, or a
-            file is missing or unreadable. The message names the folder.
+        UserError: our models do not support the class, an option or a tensor of the saved model, or
+            a file is missing or unreadable. The message names the folder.
     """
     try:
         return _import(folder, outputs)
@@ -114,15 +114,17 @@ def _import(folder: Path, outputs: Path) -> str:
         expected = f"one of {', '.join(ENCODERS + DECODERS)}"
         raise invalid_value("architectures", name, expected, "choose another model")
     tokenizer = _read(folder / "tokenizer.json", Tokenizer.from_file)
-    # The file may keep the settings of an earlier call. Rows have lengths of their own.
+    # The file may store settings for padding and truncation. Our rows use neither.
     tokenizer.no_padding()
     tokenizer.no_truncation()
 
-    pieces = max(tokenizer.get_vocab().values(), default=-1) + 1
+    smallest = max(tokenizer.get_vocab().values(), default=-1) + 1
     vocabulary: Any = config.get("vocab_size")
-    if vocabulary not in range(pieces, LARGEST_VOCABULARY + 1):
-        expected = f"{pieces}, the size of the tokenizer, to {LARGEST_VOCABULARY}"
-        remedy = "save the tokenizer of these weights"
+    if vocabulary not in range(smallest, LARGEST_VOCABULARY + 1):
+        expected = (
+            f"a number from {smallest}, the tokenizer's size, to {LARGEST_VOCABULARY}"
+        )
+        remedy = "save the tokenizer that belongs to these weights"
         raise invalid_value("vocab_size", vocabulary, expected, remedy)
 
     model, is_encoder = _model(name, config), name in ENCODERS
@@ -143,7 +145,7 @@ def _import(folder: Path, outputs: Path) -> str:
             length: Any = config.get("max_position_embeddings")
             marks = _marks(folder, config, tokenizer)
             exported = decoder.decoder_config(section, vocabulary, length)
-            # A window matters only to longer rows, which the task refuses.
+            # A sliding window changes only longer rows, which the task rejects.
             longest = config.get("sliding_window")
             export = decoder.decoder_weights
             task = {"name": "lm1b", "marks": marks, "longest": longest}
@@ -165,7 +167,8 @@ def _import(folder: Path, outputs: Path) -> str:
     record = Record(run_id(recorded), recorded)
     run = RunStore(outputs).freeze(record)
     if run.result() is None:
-        # Another process may import the same folder. Each has its own attempt; one is published.
+        # Several processes may import this folder. Each claims an attempt, and the first to finish
+        # publishes the result.
         attempt = run.claim({})
         save(weights, attempt.checkpoint_dir / WEIGHTS, run.id)
         result = {"metrics": {}, "steps": 0, "weights_sha256": weights_digest(weights)}
@@ -176,20 +179,21 @@ def _import(folder: Path, outputs: Path) -> str:
 def _model(name: str, config: dict[str, Any]) -> dict[str, Any]:
     """Return the section `model` for a class of transformers.
 
-    `_check_options` compares the keys that are not read here.
+    `_check_options` checks the keys that this function does not read.
     """
 
     def given(keys: Mapping[str, str]) -> dict[str, Any]:
         return {ours: config.get(theirs) for ours, theirs in keys.items()}
 
-    model: dict[str, Any] = {"dropout": 0.0}  # a run sets its own
+    # A run that starts from this model sets its own dropout.
+    model: dict[str, Any] = {"dropout": 0.0}
     if name in ENCODERS:
         multi_head = {"name": "multi_head", "glorot": "matrix", "qk_norm": False}
         fixed = {"name": "encoder", "activation": "gelu", "tie_embeddings": True}
         fixed |= {"head_size": None, "attention": multi_head}
         return model | given(encoder.KEYS) | fixed
 
-    # Version 5 of transformers has the base of the rotations in a section.
+    # Version 5 of `transformers` writes the base of the rotations to the section rope_parameters.
     rotation = config.get("rope_parameters") or {}
     config = {"tie_word_embeddings": True, **config, **rotation}
     model |= decoder.NEEDED | given(decoder.KEYS | {"head_size": "head_dim"})
@@ -204,43 +208,45 @@ def _model(name: str, config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_options(config: dict[str, Any], exported: dict[str, Any]) -> None:
-    """Raise UserError for a key of config.json that our model does not have.
+    """Raise UserError if config.json lacks a key, or has an option that our model does not support.
 
     Args:
         exported: the config.json that the export of our model would write.
     """
-    rotated = {"head_dim": config.get("qk_rope_head_dim")}  # in DeepseekV3
+    # DeepseekV3 writes the number of rotated dimensions to two keys.
+    rotated = {"head_dim": config.get("qk_rope_head_dim")}
     wanted = FIXED | rotated | exported
     absent = exported.keys() - IRRELEVANT - OPTIONAL - config.keys()
     for key, value in (dict.fromkeys(absent, "(missing)") | config).items():
         if key in IRRELEVANT or (key in wanted and wanted[key] == value):
             continue
-        expected = "no such key, since no model of ours has it"
+        expected = "no such key, since our models do not support it"
         if key in wanted:
-            expected = f"{spelled(wanted[key])}, which our model computes"
+            expected = (
+                f"{spelled(wanted[key])}, since our model supports no other value"
+            )
         remedy = "choose another model, or correct config.json if it is wrong"
         raise invalid_value(key, spelled(value), expected, remedy)
 
 
 def _object(path: Path, schema: Any) -> dict[str, Any]:
-    # The cache of huggingface_hub consists of symbolic links.
+    # Resolve links, because the cache of huggingface_hub consists of them.
     return read_object(path.resolve(), schema=schema) or {}
 
 
 def _read(path: Path, read: Callable[[str], Any]) -> Any:
     if not path.is_file():
         remedy = "save the model and its tokenizer there with save_pretrained"
-        raise invalid_value(path.name, "(missing)", "this file", remedy)
+        raise UserError(f"{path.name} is missing; {remedy}.")
     try:
         return read(str(path))
-    except Exception as error:  # the tokenizers library raises no narrower class
-        expected = f"a readable file ({sanitize(error)})"
-        remedy = "download or save it again"
-        raise invalid_value(path.name, "(damaged)", expected, remedy) from error
+    except Exception as error:  # `tokenizers` raises no narrower class
+        why = f"{path.name} cannot be read ({sanitize(error)})"
+        raise UserError(f"{why}; download or save it again.") from error
 
 
 def _weights(folder: Path) -> dict[str, Tensor]:
-    """Return the tensors of a folder by their names in today's versions of transformers."""
+    """Return the tensors of a folder under the names that `transformers` uses today."""
     found = _read(folder / "model.safetensors", load_file)
     renamed = {
         name.replace(".gamma", ".weight").replace(".beta", ".bias"): tensor
@@ -256,8 +262,8 @@ def _under_our_names(
 ) -> dict[str, Tensor]:
     """Return weights under our names, in single precision.
 
-    The export only renames, splits and joins tensors. So the export of consecutive numbers tells
-    where each of the weights belongs.
+    The export only renames, splits and joins tensors. So exporting consecutive numbers in place of
+    our weights shows where each weight belongs.
 
     Args:
         theirs: the weights by their names in transformers.
@@ -265,7 +271,8 @@ def _under_our_names(
         export: the function that returns our weights under the names of transformers.
 
     Raises:
-        UserError: a tensor is missing, unknown, of another shape, or not of finite numbers.
+        UserError: a tensor is missing or unknown, has the wrong shape, or has numbers that are not
+            finite.
     """
     sizes = [like.numel() for like in own.values()]
     numbers = zip(own.items(), torch.arange(sum(sizes)).split(sizes), strict=True)
@@ -279,7 +286,7 @@ def _under_our_names(
 
     weights = torch.full((sum(sizes),), math.nan)
     for name, tensor in theirs.items():
-        # Integers are quantised weights, whose scales are elsewhere.
+        # Reject integers, which are quantised weights without their scales.
         if not (tensor.is_floating_point() and tensor.float().isfinite().all()):
             wanted = "finite floating-point numbers"
             raise invalid_value(name, tensor.dtype, wanted, "choose other weights")
@@ -295,21 +302,21 @@ def _under_our_names(
 def _marks(
     folder: Path, config: Mapping[str, Any], tokenizer: Tokenizer
 ) -> tuple[int, int]:
-    """Return the ids of the tokens before and after a text.
+    """Return the ids of the tokens that begin and end a text.
 
-    If a tokenizer has no first token, the last one is also before a text.
+    If a tokenizer has no token that begins a text, return the id of the end token twice.
     """
     about = _object(folder / "tokenizer_config.json", _Marks)
     known = {*tokenizer.get_vocab().values()}
 
     def id_of(mark: str) -> Any:
         named = about.get(f"{mark}_token")
-        piece = named.get("content") if isinstance(named, dict) else named
-        return tokenizer.token_to_id(piece) if piece else config.get(f"{mark}_token_id")
+        token = named.get("content") if isinstance(named, dict) else named
+        return tokenizer.token_to_id(token) if token else config.get(f"{mark}_token_id")
 
     first, last = id_of("bos"), id_of("eos")
     if last not in known:
         expected = "the id of the token that ends a text"
-        remedy = "name its eos_token in tokenizer_config.json"
+        remedy = "set eos_token in tokenizer_config.json"
         raise invalid_value("eos_token", spelled(last), expected, remedy)
     return first if first in known else last, last

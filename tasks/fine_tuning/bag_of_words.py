@@ -1,4 +1,4 @@
-"""Baselines that use the words of two texts, but not the order of the words."""
+"""Baselines for fine-tuning tasks, which ignore the order of words."""
 
 import re
 import zlib
@@ -26,7 +26,7 @@ def majority_accuracy(train: Sequence[int], test: Sequence[int]) -> float:
 
 
 class BagOfWords:
-    """A multinomial logistic regression on the words of both texts, fitted with Adagrad."""
+    """A multinomial logistic regression on the words of two texts, fitted with Adagrad."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]], labels: Sequence[int]) -> None:
         bags, targets = [_buckets(*pair) for pair in pairs], np.asarray(labels)
@@ -67,10 +67,10 @@ class BagOfWords:
 def guessed_answer(question: str, context: str) -> str:
     """Guess the answer to a question from the words that it shares with the context.
 
-    First choose the sentence with the highest score. Each word of the question that is in a
-    sentence adds 1 / (number of sentences with that word) to its score. The answer is the longest
-    stretch of that sentence without words of the question. The first of equally good sentences or
-    stretches wins.
+    First choose the sentence with the highest score. A word that a sentence shares with the
+    question adds 1 / (number of sentences with that word) to the sentence's score. The answer is
+    the longest stretch of the chosen sentence without words of the question. The first of equally
+    good sentences or stretches wins.
     """
     asked = set(WORD.findall(question.lower()))
     sentences = split_sentences(context)
@@ -92,7 +92,7 @@ def guessed_answer(question: str, context: str) -> str:
 def _buckets(first: str, second: str) -> NDArray[np.int64]:
     """Return the hash bucket of every word of two texts. Each text has its own buckets.
 
-    Bucket 0 is added to every pair, as the bias.
+    Bucket 0 is in every result. Its weight is the bias of the regression.
     """
     found = [
         1 + side * BUCKETS + zlib.crc32(word.encode()) % BUCKETS

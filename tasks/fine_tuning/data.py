@@ -1,13 +1,14 @@
-"""The rows of two texts on which all fine-tuning tasks train.
+"""The data of all fine-tuning tasks: rows that consist of two texts.
 
-A row has two texts: [CLS] first [SEP] second [SEP]. The folder of a split has these arrays, and
-`about.json`:
+A row is [CLS] first text [SEP] second text [SEP]. The folder of a split has `about.json` and these
+arrays:
 
-- `pieces`: the pieces of all rows, one row after the other.
-- `rows`: the index of each row's first piece, and at the end N.
-- one array for each further column of whole numbers, such as `labels`.
+- `pieces`: the token ids of all rows, one row after the other.
+- `rows`: the index of each row's first token, followed by N.
+- one array of whole numbers for each further column, such as `labels`.
 
-Shapes: N pieces, R rows of a split, B rows of a batch, T positions of its longest row.
+Shapes: N tokens of a split, R rows of a split, B rows of a batch, T positions of the longest row in
+a batch.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ def write(
     """Write the rows of a split to a folder.
 
     Args:
-        rows: the ids of each row's pieces.
-        columns: numbers by column, one for each row. The column `seconds` is required (see
+        rows: the token ids of each row.
+        columns: for each column, one number per row. The column `seconds` is required (see
             `Sequences`).
         about: further facts for about.json.
     """
@@ -87,7 +88,8 @@ class Sequences:
     """The rows of a split.
 
     Attributes:
-        columns: arrays (R,) by name. `seconds` is the position where a row's second text begins.
+        columns: arrays (R,) by name. `seconds` has the position at which each row's second text
+            begins.
 
     Raises:
         UserError: the arrays are missing, incomplete or changed.
@@ -109,10 +111,10 @@ class Sequences:
     def rows(
         self, numbers: NDArray[np.integer[Any]], longest: int
     ) -> dict[str, NDArray[Any]]:
-        """Return tokens, token_type_ids and attention_mask of the rows `numbers`, each (B, T).
+        """Return tokens, token_type_ids and attention_mask of the rows with these numbers.
 
-        T is the length of the longest of these rows, rounded up to a multiple of ROUND, but at most
-        `longest`. Padding is 0.
+        Each array has the shape (B, T). T is the length of the longest of these rows, rounded up to
+        a multiple of ROUND, but at most `longest`. Padding is 0.
         """
         starts_B = self._starts[numbers]
         lengths_B = self._starts[numbers + 1] - starts_B
@@ -133,7 +135,7 @@ class Sequences:
 
 CHUNK = 1000  # encode this many texts at a time
 NOTED = {"skipped": "dropped", "mended": "mended"}
-"""The facts about rows that a result repeats, and their names in about.json."""
+"""Facts about rows in result.json, mapped to their names in about.json."""
 
 
 class FineTuningSection(WordPieceSection):
@@ -146,7 +148,11 @@ class FineTuningSection(WordPieceSection):
 
 
 class ExampleData(PreparedRows):
-    """Batches with tokens, token_type_ids and attention_mask, (B, T), and with `columns`, (B,)."""
+    """Batches of rows of two texts.
+
+    `tokens`, `token_type_ids` and `attention_mask` have the shape (B, T). The arrays that `columns`
+    names have the shape (B,).
+    """
 
     section: FineTuningSection
     format = FORMAT
@@ -183,7 +189,7 @@ class ExampleData(PreparedRows):
         examples: list[Any],
         about: Mapping[str, Any],
     ) -> None:
-        """Write the rows of a split and the facts `about` them."""
+        """Write the rows of a split, and facts about them, to `folder`."""
 
     @abstractmethod
     def measured_baselines(self, splits: Mapping[str, list[Any]]) -> dict[str, float]:
@@ -192,7 +198,7 @@ class ExampleData(PreparedRows):
     def open(self, folder: Path) -> dict[str, Any]:
         rows = super().open(folder)
         largest = max(one.about["largest_piece"] for one in self.splits.values())
-        # Check here, because the error of torch would not name the key.
+        # Check this here, because torch's error would not name the key.
         if largest >= self.section.vocabulary_size:
             expected = f"more than {largest}, the largest token id in the data"
             remedy = "copy the parent's task.vocabulary_size"
@@ -214,7 +220,8 @@ class ExampleData(PreparedRows):
 def encodings(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[Encoding]:
     """Yield the encoding of each text, without special tokens.
 
-    An encoding has the `ids` of the text's pieces and their `offsets`, in characters.
+    The `ids` of an encoding are token ids. Its `offsets` are the start and the end of each token,
+    in characters.
     """
     for chunk in batches(texts, CHUNK):
         yield from tokenizer.encode_batch(chunk, add_special_tokens=False)

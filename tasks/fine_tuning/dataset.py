@@ -1,4 +1,4 @@
-"""The reading of data sets for fine-tuning from untrusted files.
+"""Functions and a base class that read fine-tuning data sets from untrusted files.
 
 JSON is parsed strictly. Every row is either kept or counted as dropped, with the reason.
 """
@@ -107,7 +107,7 @@ def printable(text: str) -> str:
 
 
 def mended(*texts: str) -> tuple[str, ...]:
-    """Return a note if `printable` replaces characters of these texts."""
+    """Return the note REPLACED if `printable` replaces characters of these texts, else no note."""
     return (REPLACED,) if any(map(UNPRINTABLE.search, texts)) else ()
 
 
@@ -143,9 +143,10 @@ Kind = TypeVar("Kind", bound=Example)
 
 
 class RowReport:
-    """The counts of one split's rows. `total` is the sum of `kept` and of all dropped rows.
+    """A report on the kept, repaired and dropped rows of one split.
 
     Attributes:
+        kept: the number of kept rows, including repaired ones.
         mended: the number of repaired rows, by "file: reason".
     """
 
@@ -159,7 +160,7 @@ class RowReport:
     def kept_of(
         self, file: str, rows: Iterable[tuple[str, Kind | Malformed]]
     ) -> Iterator[Kind]:
-        """Yield the usable rows of a file and count all. Drop a row that repeats an earlier id.
+        """Yield the usable rows of a file, and count all its rows. Drop rows that repeat an id.
 
         Args:
             rows: pairs (place in the file, row).
@@ -189,7 +190,7 @@ class RowReport:
         return self.kept + sum(self.dropped.values())
 
     def about(self) -> dict[str, Any]:
-        """Return the counts, and the first places of dropped rows, for about.json."""
+        """Return facts for about.json: the counts, and the places of some dropped rows."""
         places = {why: self._places[why][:PLACES] for why in self.dropped}
         return {
             "read": self.total,
@@ -200,7 +201,7 @@ class RowReport:
         }
 
     def notes(self) -> Iterator[str]:
-        """Yield a warning if too few rows are kept, and one if characters were replaced."""
+        """Yield a note if too few rows are kept, and another if characters were replaced."""
         if self.kept < GOOD * self.total:
             share = 100 * self.kept / self.total
             kept = f"only {self.kept} of {self.total} rows are kept ({share:.1f} %)"
@@ -209,7 +210,8 @@ class RowReport:
             yield f"{plural(odd, 'row')} {NOT_UTF8}."
 
 
-VALIDATION = 0.02  # the share of training groups (see `DataSet.group`) to hold out
+# Hold out this share of the training set's groups (see `DataSet.group`) for validation.
+VALIDATION = 0.02
 HUB_BATCH = 1000  # read this many rows of the hub at a time
 
 
@@ -223,9 +225,9 @@ class DataSet(Source, ABC, Generic[Kind]):
     test: ClassVar[re.Pattern[str]]
     """The pattern for the names of test files."""
     expected: ClassVar[str]
-    """A description of these names, for messages."""
+    """A description of the names of both kinds of files, for messages."""
     suffixes: ClassVar[tuple[str, ...]]
-    """The suffixes of these names. A split reads only files with the first suffix that it has."""
+    """The suffixes of files, the preferred one first. The files of a split have equal suffixes."""
     columns: ClassVar[tuple[str, ...]]
     """The columns to read from the hub."""
     hub_test: ClassVar[str]
@@ -260,7 +262,7 @@ class DataSet(Source, ABC, Generic[Kind]):
 
         Args:
             kept: the examples of each split.
-            hub: the splits on the hub by name, or {} if the source is another.
+            hub: the splits on the hub by name, or {} if the data are not from the hub.
 
         Raises:
             UserError: the rows cannot be trained on.
@@ -275,7 +277,7 @@ class DataSet(Source, ABC, Generic[Kind]):
     ) -> tuple[dict[str, list[Kind]], dict[str, dict[str, Any]]]:
         """Return the examples of each split, and facts about the rows of "train" and "test".
 
-        If the source is the sample, write it to `folder`.
+        Generated text is first written to `folder`.
 
         Raises:
             UserError: a split has no usable row.
@@ -323,8 +325,10 @@ class DataSet(Source, ABC, Generic[Kind]):
         """Return the groups of the validation split, whose texts have the smallest checksums."""
         groups = {self.group(example) for example in examples}
         if len(groups) < 2:
-            said = f"{self.title} has a single training text; add more data."
-            raise UserError(said)
+            raise UserError(
+                f"{self.title} has a single training text, but the validation split needs another; "
+                "add more data."
+            )
         ordered = sorted(groups, key=lambda text: (zlib.crc32(text.encode()), text))
         return set(ordered[: max(1, round(len(groups) * VALIDATION))])
 
@@ -340,7 +344,7 @@ class DataSet(Source, ABC, Generic[Kind]):
     def _parts(
         self, data: Mapping[str, Any], folder: Path, hub: Mapping[str, Any]
     ) -> dict[str, list[tuple[str, Iterator[tuple[str, Kind | Malformed]]]]]:
-        """Return the sources of each split, as pairs (name, rows): files, or a split on the hub."""
+        """Return pairs (name, rows) for each split: one for each file, or one for a hub split."""
         if hub:
             names = {"train": "train", "test": self.hub_test}
             return {split: [(of, self._rows(hub[of]))] for split, of in names.items()}
@@ -369,7 +373,7 @@ class DataSet(Source, ABC, Generic[Kind]):
                 tuple(name for name in own if name.endswith(s)) for s in self.suffixes
             )
             chosen.append(next(filter(None, by_suffix), ()))
-            # Names with a further suffix, such as .jsonl.gz.
+            # Files with a further suffix, such as .jsonl.gz, are reported as left out.
             longer = (name for name, last in names.items() if pattern.match(last))
             left_out += [name for name in longer if name not in own]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -15,9 +15,6 @@ from tasks.batch import Batch
 from tasks.checkpoint import differing
 from tasks.fine_tuning.data import FineTuningSection
 from tasks.module import TaskModule
-
-if TYPE_CHECKING:
-    pass
 
 
 class FineTuning(TaskModule):
@@ -51,14 +48,14 @@ class FineTuning(TaskModule):
         return self.model(*inputs)
 
     def inherit(self, weights: Mapping[str, Tensor]) -> None:
-        """Load a pre-training run's encoder and, if this model has a pooler, its pooler."""
+        """Load the encoder of a pre-training run, and its pooler if this model has one."""
         own = self.model.state_dict()
         for name, here, there in differing(own, weights):
-            # The tasks have output layers of their own.
+            # Output layers may differ, because each task has its own.
             if (here and there) or name.startswith("encoder."):
                 expected = (
                     "a pre-training run with the same model and vocabulary_size "
-                    f"({name} is {there or 'missing'} there and {here or 'missing'} here)"
+                    f"({name} is {there or 'missing'} in the parent and {here or 'missing'} here)"
                 )
                 remedy = "copy the parent's model section and task.vocabulary_size"
                 raise invalid_value("parent", self.config.parent, expected, remedy)

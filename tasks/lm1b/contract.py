@@ -57,7 +57,7 @@ def check_outputs(module: TaskModule, batch: Batch, model: str) -> None:
         "outputs that depend on earlier tokens of their own segment only, but in "
         f"{model} other tokens change them"
     )
-    remedy = "mend its code, or choose another"
+    remedy = "fix its code, or choose another model"
     if not module.section.joined:
         remedy += "; if it cannot keep packed sentences apart, set task.joined=true"
     raise invalid_value(*module.config.model.called, expected, remedy)
@@ -68,7 +68,7 @@ def check_fresh(module: TaskModule) -> None:
 
     Raises:
         UserError: an output depends on later tokens, another segment or another row; a parameter
-            receives no gradient; or the model's logits are not those of its softmax layer alone.
+            receives no gradient; or the model changes the logits of its softmax layer.
     """
     length, model = module.section.sequence_length, module.model
     with torch.no_grad():
@@ -103,8 +103,8 @@ def _hidden(module: TaskModule, batch: Batch) -> Tensor:
 def _random_rows(module: TaskModule, length: int) -> Batch:
     """Return random rows in the task's format: two sentences and some padding."""
     drawn, section = np.random.default_rng(0), module.section
-    pieces = (END + 1, section.vocabulary_size)
-    targets_BT = drawn.integers(*pieces, (ROWS, length), np.uint16)
+    ordinary = (END + 1, section.vocabulary_size)
+    targets_BT = drawn.integers(*ordinary, (ROWS, length), np.uint16)
     targets_BT[:, length // 2] = END
     targets_BT[:, length - length // 8 :] = PAD
     return of_arrays(expand(targets_BT, section.joined))

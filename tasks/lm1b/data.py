@@ -5,11 +5,11 @@ that is longer than a row becomes several segments. With `task.joined=true`, sen
 before they are cut into rows, and each row is one segment.
 
 Only targets are stored, because the inputs follow from them. A segment with targets [t1 .. tn] has
-inputs [PAD, t1 .. tn-1], as in tensor2tensor. So the model predicts every piece exactly once,
-including the first one and END, from earlier pieces of the same segment.
+inputs [PAD, t1 .. tn-1], as in tensor2tensor. So the model predicts every token exactly once,
+including the first one and END, from earlier tokens of the same segment.
 
 The tokenizer of a published model may use other ids for PAD and END (`task.marks`). Rows on disk
-use the ids of this module; batches use those of the tokenizer.
+use the ids of PAD and END in tasks/text/tokenizer.py. Batches use those of the tokenizer.
 
 Shapes: R rows of a split, B rows of a batch, T positions of a row.
 """
@@ -75,7 +75,7 @@ class PackedRows:
         return len(self._targets_RT)
 
     def rows(self, numbers: NDArray[np.integer[Any]]) -> dict[str, NDArray[np.int64]]:
-        """Return the tokens, targets, segments and positions of the rows with these `numbers`.
+        """Return the tokens, targets, segments and positions of the rows with these numbers.
 
         Each array has the shape (B, T). Segments are numbered from 1 in each row, positions from 0
         in each segment. Padding has segment 0 and position 0.
@@ -88,8 +88,8 @@ def expand(
 ) -> dict[str, NDArray[np.int64]]:
     """Return the tokens, targets, segments and positions of stored targets, each (B, T).
 
-    If sentences are not `joined`, a segment ends with END or at the end of its row, so the targets
-    determine the segments. If they are, each row is one segment.
+    With `joined=True`, each row is one segment. Otherwise, a segment ends with END or at the end of
+    its row.
     """
     _, length = targets_BT.shape
     starts_BT = np.zeros(targets_BT.shape, bool)
@@ -132,7 +132,7 @@ class FirstFit:
         self.open: list[bytearray] = []  # rows with room left, the oldest first
 
     def add(self, segment: bytes) -> bytearray | None:
-        """Add a segment of 1 to sequence_length pieces; return the row that it closes, or None."""
+        """Add a segment of 1 to sequence_length tokens; return the row that it closes, or None."""
         size = len(segment)
         for place, row in enumerate(self.open):
             if len(row) + size <= self.row_bytes:
@@ -282,7 +282,7 @@ def pack(
 
 
 def ids_of(marks: Sequence[int]) -> NDArray[np.int64]:
-    """Return ids_V, the tokenizer's id of each stored id.
+    """Return an array (V,) that maps each id on disk to the tokenizer's id.
 
     Args:
         marks: the tokenizer's ids for PAD and END, which may be equal.
@@ -296,10 +296,11 @@ class LanguageModelSection(TextSection):
 
     vocabulary_size: Annotated[int, whole(SMALLEST_BPE, LARGEST_VOCABULARY, 32_768)]
     tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
-    # The default is for records of versions without this key.
+    # The default is for older records, which lack this key.
     joined: Annotated[bool, given("true or false", False)] = False
-    # The plan sets these keys of a run that starts from a published model: the name of the prepared
-    # data with its tokenizer, the ids before and after a sentence, and its sliding window.
+    # The planner sets these keys if the run starts from a published model. `tokenizer` names the
+    # prepared data that hold the model's tokenizer. `marks` are the ids before and after a
+    # sentence. `longest` is the model's sliding window.
     tokenizer: str | None = None
     marks: list[int] = Field(default=[PAD, END])
     longest: int | None = None
@@ -314,7 +315,7 @@ class LanguageModelSection(TextSection):
 
 
 # When sentences are joined, keep this many consecutive lines in one split, so that most rows are
-# consecutive text. They fill about five rows of 256 pieces.
+# consecutive text. 50 lines of LM1B fill about five rows of 256 tokens.
 LINES_TOGETHER = 50
 
 
@@ -348,7 +349,7 @@ class PackedText(PreparedRows):
 
         lines = text.lines("train")
         tokenizer = tokenizer_at(folder, train_bpe, lines, section)
-        # A text that spells a special token must not get its id.
+        # If a text spells out a special token, encode the spelling like other text.
         tokenizer.encode_special_tokens = True
         kind = Joined if section.joined else FirstFit
         packer = partial(kind, section.sequence_length)

@@ -15,7 +15,7 @@ MEASURED_ROWS = 4
 
 
 class HeadMetrics(NamedTuple):
-    """The measures of all heads of a model.
+    """The rank and the entropy of all heads of a model.
 
     Attributes:
         means: the mean over all heads, by metric.
@@ -29,7 +29,7 @@ class HeadMetrics(NamedTuple):
 def measure(module: TaskModule) -> HeadMetrics:
     """Measure the heads on a few rows of the test split.
 
-    If the model does not use scaled_dot_product_attention, both parts of the result are empty.
+    If the model does not use scaled_dot_product_attention, the result is empty.
     """
     few = np.arange(min(MEASURED_ROWS, len(module.data.splits["test"])))
     batch = moved(module.data.take("test", few), module.device)

@@ -1,11 +1,10 @@
-"""Unigram, bigram and trigram models of pieces, as baselines for perplexities.
+"""Unigram, bigram and trigram models of tokens, as baselines for perplexities.
 
 They are interpolated Kneser-Ney models with a fixed discount (Chen and Goodman 1999, section 2.7),
-so nothing is tuned. An n-gram is one number, whose digits in base V (the vocabulary size) are the
-ids of its pieces. The context of a segment's first pieces is padded with PAD, which is never a
-target.
+so nothing is tuned. An n-gram is one number, whose digits in base V (the vocabulary size) are token
+ids. The context of a segment's first tokens is padded with PAD, which is never a target.
 
-Shapes: N n-grams of a text, T n-grams of the test split.
+Shapes: N n-grams of the training rows, T n-grams of the test split.
 """
 
 from collections.abc import Mapping
@@ -26,22 +25,22 @@ Floats = NDArray[np.float64]
 
 ORDERS = {"unigram": 1, "bigram": 2, "trigram": 3}
 DISCOUNT = 0.75
-# Train on at most this many pieces. Sorting them takes about 3 GB.
-MOST_PIECES = 1 << 26
+# Fit the models to at most this many tokens. Sorting them takes about 3 GB.
+MOST_TOKENS = 1 << 26
 ROWS_TOGETHER = 4096  # read this many rows at a time
 
 
 def perplexities(data: PackedText, steps: int) -> dict[str, float]:
-    """Return the test perplexity per piece of each model in ORDERS, as `test/<name>_perplexity`.
+    """Return the test perplexity per token of each model in ORDERS, as `test/<name>_perplexity`.
 
     The models are fitted to the training rows that a run with seed 0 sees in `steps` steps. Each
-    row is used once, and at most MOST_PIECES pieces are used in all. The results are saved in the
+    row is used once, and at most MOST_TOKENS tokens are used in all. The results are saved in the
     folder of the data, where runs with other seeds read them. If `steps` is 0, return {}.
     """
     if steps == 0:
         return {}
     train = data.splits["train"]
-    most = MOST_PIECES // train.sequence_length
+    most = MOST_TOKENS // train.sequence_length
     seen = min(data.tokens_seen(steps) // train.sequence_length, len(train), most)
     path = data.folder / f"ngrams-{seen}.json"
     found = _stored(path)
@@ -74,7 +73,7 @@ def _computed(splits: Mapping[str, PackedRows], seen: int) -> dict[str, float]:
 
 
 def trigrams(rows: PackedRows, numbers: NDArray[np.integer[Any]]) -> Integers:
-    """Return the trigram that ends at each target of the rows `numbers`, in order, (N,)."""
+    """Return the trigram that ends at each target of the rows with these numbers, (N,)."""
     starts = range(0, len(numbers), ROWS_TOGETHER)
     parts = [
         _trigrams(rows, numbers[start : start + ROWS_TOGETHER]) for start in starts
@@ -97,9 +96,9 @@ def _trigrams(rows: PackedRows, numbers: NDArray[np.integer[Any]]) -> Integers:
 def probabilities(
     fitted_N: Integers, tested_T: Integers, size: int, order: int
 ) -> Floats:
-    """Return the probability of each tested n-gram's last piece, given its other pieces, (T,).
+    """Return the probability of each tested n-gram's last token, given its other tokens, (T,).
 
-    `fitted_N` and `tested_T` may be n-grams of a higher order, whose first pieces are ignored.
+    `fitted_N` and `tested_T` may be n-grams of a higher order. Then their first tokens are ignored.
     """
     kinds = size**order
     return _interpolated(np.sort(fitted_N % kinds), tested_T % kinds, size, order)
@@ -113,8 +112,8 @@ def _interpolated(
     p(w | context) = (max(c(context w) - D, 0) + D types(context) p(w | shorter)) / c(context)
 
     c counts occurrences in `fitted_N`, D is DISCOUNT, and types(context) is the number of different
-    pieces that follow the context. p(w | shorter) comes from the model one order lower, which is
-    fitted to the distinct n-grams, each without its first piece.
+    tokens that follow the context. p(w | shorter) comes from the model one order lower, which is
+    fitted to the distinct n-grams, each without its first token.
     """
     if order == 0:
         return np.full(len(tested_T), 1 / size)

@@ -1,7 +1,11 @@
 """Language modelling on packed sentences: the paper's LM1B experiments (section 4.1).
 
-In: batches of packed rows (data.py). Out: the loss of a step in nats, and the perplexities of a
-split. Next: models/transformer.py, or another model with the interface of models/language_model.py.
+The task turns batches of packed rows (data.py) into the loss of a step, in nats, and the
+perplexities of a split. The model is models/transformer.py, or another model with the interface of
+models/language_model.py.
+
+This file is stop 6 of the road through the code in CONTRIBUTING.md. Read
+models/attention/multi_head.py next.
 """
 
 import math
@@ -21,7 +25,7 @@ from tasks.module import TaskModule
 
 
 class LanguageModel(TaskModule):
-    """A language model that predicts each piece of a sentence, and its end, from earlier pieces."""
+    """A language model that predicts each token of a sentence, and its end, from earlier tokens."""
 
     Section = LanguageModelSection
     section: LanguageModelSection
@@ -39,7 +43,7 @@ class LanguageModel(TaskModule):
         "test/attention_rank",
         "test/attention_entropy",
     )
-    _heads = heads.HeadMetrics({}, [])  # of the last evaluation of the test split
+    _heads = heads.HeadMetrics({}, [])  # from the last evaluation of the test split
 
     def build(self) -> Model:
         model = self.config.model.build(self.section.vocabulary_size)
@@ -71,12 +75,13 @@ class LanguageModel(TaskModule):
             f"{split}/loss": nats / tokens,
             f"{split}/perplexity": _exponential(nats / tokens),
         }
-        # Count words and sentence ends, as tensor2tensor does. Models with different tokenizers are
-        # comparable in this metric. It can be infinite for text without spaces, with few words.
+        # This metric can compare models with different tokenizers. As in tensor2tensor, a sentence
+        # end counts as a word. The metric can be infinite for text without spaces, because such
+        # text has few words.
         per_word = _exponential(nats / (about["words"] + about["sentences"]))
         if math.isfinite(per_word):
             found[f"{split}/perplexity_per_word"] = per_word
-        # Data that older versions prepared lack the number of bytes.
+        # Older versions prepared data without the number of bytes.
         if "bytes" in about:
             found[f"{split}/bits_per_byte"] = nats / math.log(2) / about["bytes"]
         return found
@@ -86,7 +91,7 @@ class LanguageModel(TaskModule):
         if split != "test":
             return found
         found |= ngrams.perplexities(self.data, self.config.trainer.steps)
-        # The loss of a diverged model already shows that it diverged.
+        # Do not check a diverged model, whose outputs may be NaN.
         if not math.isfinite(found["test/loss"]):
             return found
         first = next(iter(self.data.batches("test")))

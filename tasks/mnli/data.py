@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class LabelledPairs(ExampleData):
-    """Batches of rows, each with a premise and a hypothesis. `labels`, (B,), has their classes."""
+    """Batches of rows with a premise and a hypothesis each. `labels`, (B,), are class numbers."""
 
     kind = "mnli"
     published = MultiNLI()
@@ -68,7 +68,7 @@ class LabelledPairs(ExampleData):
 def shortened(
     first: list[int], second: list[int], room: int
 ) -> tuple[list[int], list[int]]:
-    """Cut pieces off the end of the longer text until both fit into `room` pieces.
+    """Cut tokens off the end of the longer text until both fit into `room` tokens.
 
     If the texts are equally long, cut the second.
     """

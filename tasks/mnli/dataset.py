@@ -17,7 +17,8 @@ from tasks.text.source import LINE_LIMIT, raw_lines_of_file
 LABELS = ("entailment", "neutral", "contradiction")  # in the hub's order
 # "-" means that the annotators disagreed, and -1 that the label is not public.
 NO_LABEL = ("-", -1)
-# The names of the three fields, in the authors' files and in files exported from the hub.
+# The fields with the premise, the hypothesis and the label. The authors' files have the first
+# names, and files exported from the hub have the second.
 NAMES = (("sentence1", "sentence2", "gold_label"), ("premise", "hypothesis", "label"))
 # The authors' .txt files omit the last of these columns in rows with fewer annotators.
 ANNOTATORS = ("label1", "label2", "label3", "label4", "label5")
@@ -69,7 +70,7 @@ class MultiNLI(DataSet[Pair]):
         if not any(set(names) <= set(header) for names in NAMES):
             expected = " or ".join(", ".join(names) for names in NAMES)
             raise UserError(
-                f"{path}: expected the columns {expected} in the first line; add that line."
+                f"{path}: expected the column names {expected} in the first line; add that line."
             )
         for number, raw in lines:
             if raw is None:
@@ -89,7 +90,7 @@ class MultiNLI(DataSet[Pair]):
         reports: Mapping[str, RowReport],
         hub: Mapping[str, Any],
     ) -> dict[str, Any]:
-        """Return {"labels": class names in order} if their order differs from LABELS, else {}.
+        """Return {"labels": class names} if the order of the classes differs from LABELS, else {}.
 
         Raises:
             UserError: the classes are not LABELS, or a split has no row of one class.
@@ -117,7 +118,7 @@ class MultiNLI(DataSet[Pair]):
             if missing:
                 dropped = reports[split].dropped_in_words or "no row was dropped"
                 said = f"the {split} split has no row labelled {' or '.join(missing)} ({dropped})"
-                raise UserError(f"{self.title}: {said}; {remedy}")
+                raise UserError(f"{self.title}: {said}; add such rows, or {remedy}")
         return {} if order == LABELS else {"labels": list(order)}
 
 

@@ -51,8 +51,8 @@ class Together(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        # Loading a checkpoint may have replaced the groups and the state. Each part needs its new
-        # ones.
+        # Loading a checkpoint replaces this optimizer's groups and state. Pass the new ones to the
+        # parts.
         groups = iter(self.param_groups)
         for part in self.parts:
             part.state = self.state

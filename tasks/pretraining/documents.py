@@ -1,13 +1,13 @@
-"""Documents as arrays of pieces on disk. They are written once, and each run memory-maps them.
+"""Documents as arrays of token ids on disk. They are written once, and each run memory-maps them.
 
 The folder of a split has four files:
 
-- `pieces.uint16`: the pieces of all sentences, one after the other.
-- `sentences.int64`: the index of each sentence's first piece, and at the end N.
-- `documents.int64`: the index of each document's first sentence, and at the end S.
+- `pieces.uint16`: the token ids of all sentences, one sentence after the other.
+- `sentences.int64`: the index of each sentence's first token, followed by N.
+- `documents.int64`: the index of each document's first sentence, followed by S.
 - `documents.json`: facts about the split. It is written last.
 
-Shapes: N pieces, S sentences, C documents.
+Shapes: N tokens, S sentences, C documents.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ DTYPES: dict[str, np.dtype] = {
     "sentences": STARTS,
     "documents": STARTS,
 }
-# The most pieces of a sentence. A longer sentence, such as a table or a list, is cut into several.
+# Cut longer sentences, such as tables and lists, into sentences of at most this many tokens.
 LONGEST_SENTENCE = 128
 CHUNK = 256  # encode this many documents at a time
 
@@ -81,7 +81,7 @@ def encode(
         folders: the folder of each split.
 
     Returns:
-        The number of pieces, sentences and documents of each split.
+        The number of tokens ("pieces"), sentences and documents of each split.
     """
     totals = {split: dict.fromkeys(DTYPES, 0) for split in folders}
     with ExitStack() as stack:
@@ -109,7 +109,7 @@ def encode(
 def _encoded(
     tokenizer: Tokenizer, documents: list[tuple[str, bytes]]
 ) -> Iterator[tuple[str, NDArray[np.uint16], NDArray[np.int64]]]:
-    """Yield each document's split, its pieces, and the number of pieces of each sentence."""
+    """Yield each document's split, its token ids, and the number of tokens of each sentence."""
     texts = [text.decode().split("\n") for _, text in documents]
     every = pieces_of(tokenizer, list(itertools.chain.from_iterable(texts)))
     sentences = iter(every)
@@ -122,7 +122,7 @@ def _encoded(
         yield split, np.array(pieces, PIECES), np.array(sizes, STARTS)
 
 
-# Cut documents after this many sentences, so that even a single book fills all splits.
+# Cut documents after this many sentences, so that even a single book gives documents to all splits.
 LONGEST = 500
 LINES_TOGETHER = 100  # a sentence may extend over at most this many lines
 # Print a note if more than this share of the documents has only one sentence.
@@ -153,7 +153,7 @@ class Documents:
     def read(
         self, *, test: bool = False, counts: Counts | None = None
     ) -> Iterator[list[str]]:
-        """Yield each document as a list of sentences, and count the lines read in `counts`.
+        """Yield each document as a list of sentences. Add the lines that were read to `counts`.
 
         With `test=True`, read the source's own test split.
         """
@@ -164,10 +164,10 @@ class Documents:
 
 
 class SplitDocuments:
-    """The documents of a source, with the split of each. They are read once and copied to `file`.
+    """The documents of a source, divided into splits. They are read once and copied to `file`.
 
-    Iteration yields pairs (split, text), in which each line of the text is a sentence. Equal texts
-    get the same split, except those in the source's own test split, which come last.
+    Iteration yields pairs (split, text). Each line of a text is a sentence. Equal documents get the
+    same split. If the source has a test split, its documents come last and form "test".
 
     Attributes:
         counts: the counts of all lines that were read.

@@ -1,4 +1,4 @@
-"""Rows of two texts with masked pieces. A row depends only on the seed, the epoch and its number.
+"""Rows of two texts with masked tokens. Seed, epoch and row number determine a row.
 
 Shapes: B rows of a batch, T positions of a row, M masked positions of a row.
 """
@@ -20,7 +20,7 @@ Counters = NDArray[np.unsignedinteger[Any]] | NDArray[np.signedinteger[Any]]
 # SplitMix64 (Steele, Lea, Flood 2014): a counter grows by _STEP, and _MIX turns it into a hash.
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111EB)))
-_PLACES = 1 << 20  # one purpose may draw at most this many numbers for a row
+_PLACES = 1 << 20  # each `Purpose` may draw at most this many numbers for a row
 
 
 class CounterRng:
@@ -65,9 +65,10 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 CLS, SEP, MASK = (BERT_MARKS.index(mark) for mark in ("[CLS]", "[SEP]", "[MASK]"))
 MARKS = 3  # [CLS] and two [SEP] take this many positions of a row
-SHORT = 0.1  # this share of pairs is made shorter than a row
-SHORTEST = 2  # the smallest length that is drawn for such a pair, in pieces
-# The share of pairs with a random second text, unless the text has only one sentence.
+SHORT = 0.1  # draw a random length for this share of the pairs, so that they are shorter than a row
+SHORTEST = 2  # the smallest random length, in tokens
+# In this share of the pairs, replace the second text by a random one. A pair with only one sentence
+# always gets a random second text.
 RANDOM_NEXT = 0.5
 
 Whole = NDArray[np.int64]
@@ -90,7 +91,7 @@ class Purpose(IntEnum):
 
 
 class Pairs(NamedTuple):
-    """The two texts of each row: their starts in the pieces of the split, and their lengths.
+    """The two texts of each of B rows. Starts and lengths are in tokens of the split.
 
     Each field has the shape (B,).
     """
@@ -106,11 +107,11 @@ class Pairs(NamedTuple):
 class PairSource:
     """A generator of pairs of texts from one split, for rows of T positions.
 
-    Each epoch divides the pieces of the split into intervals as long as a row, with a random
-    offset. Each interval gives one pair. From its start, take as many sentences of the document as
-    fill a row, and divide them into two texts at a random sentence. In half of the pairs, replace
-    the second text by one from another document. So longer documents give more pairs, and few rows
-    are short.
+    Each epoch divides the tokens of the split into intervals as long as a row, with a random
+    offset. Each interval gives one pair, so longer documents give more pairs. From the start of the
+    interval, take as many sentences of the document as fill a row, and divide them into two texts
+    at a random sentence. In half of the pairs, replace the second text by one from another
+    document.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class PairSource:
     def draw(self, epochs_B: Whole, numbers_B: Whole) -> tuple[Pairs, CounterRng]:
         """Return the pairs with these epochs and numbers, and the generator that drew them.
 
-        `mask` draws from the same generator.
+        Pass the generator to `mask`.
         """
         rng = CounterRng(self._seed, (epochs_B, numbers_B))
         short_B = rng.uniform(Purpose.IS_SHORT) < SHORT
@@ -168,7 +169,8 @@ class PairSource:
     def truncated(self, pairs: Pairs, rng: CounterRng) -> Pairs:
         """Shorten the pairs to fit a row. Shorten the longer text first, then both equally.
 
-        Remove a random number of pieces from the start of a text, and the others from its end.
+        Remove a random part of the surplus tokens from the start of a text, and the rest from its
+        end.
         """
         limit_B = np.maximum((self._room + 1) // 2, self._room - pairs.second_length)
         first_B = np.minimum(pairs.first_length, limit_B)
@@ -184,10 +186,10 @@ class PairSource:
         )
 
     def _stretch(self, place_B: Whole, wanted_B: Whole) -> tuple[Whole, Whole, Whole]:
-        """Choose consecutive sentences of one document, with at least `wanted_B` pieces.
+        """Choose consecutive sentences of one document, with at least `wanted_B` tokens.
 
-        They begin with the sentence that has the piece `place_B`. If the document ends too soon,
-        they begin earlier. A shorter document is taken whole.
+        They begin with the sentence that contains the token at `place_B`, or earlier if the
+        document ends too soon. If the whole document is too short, choose all of it.
 
         Returns:
             The index of the first sentence, of the sentence after the last, and of the document.
@@ -207,11 +209,11 @@ class PairSource:
         return first_B, last_B, document_B
 
     def _of_document(self, document_B: Whole) -> tuple[Whole, Whole]:
-        """Return the index of each document's first sentence, and of the first one after it."""
+        """Return the index of each document's first sentence, and of the next document's."""
         return self._documents[document_B], self._documents[document_B + 1]
 
     def _span(self, first_B: Whole, end_B: Whole) -> tuple[Whole, Whole]:
-        """Return the start and length, in pieces, of the sentences `first_B` to before `end_B`."""
+        """Return start and length, in tokens, of the sentences `first_B` to `end_B`, exclusive."""
         start_B = self._sentences[first_B]
         return start_B, self._sentences[end_B] - start_B
 
@@ -230,8 +232,8 @@ def rows_of(
     end_B1 = first_B1 + second_B1 + 2
     token_type_ids_BT = (places_T > middle_B1) & (places_T <= end_B1)
 
-    # A position plus `offset` is the index of its piece in the first text. In the second text, the
-    # index is larger by `jump`.
+    # In the first text, the index of a token in the split is its position plus `offset`. In the
+    # second text, add `jump`.
     offset_B1 = pairs.first_start[:, None] - 1
     jump_B1 = pairs.second_start[:, None] - 2 - first_B1 - offset_B1
     index_BT = places_T + offset_B1 + token_type_ids_BT * jump_B1
@@ -249,8 +251,8 @@ def rows_of(
 
 
 FRACTION = 0.15  # mask this share of a row's positions, not counting padding
-# Of the masked positions, replace the share MASKED by [MASK], leave the share KEPT unchanged, and
-# replace the others by random pieces.
+# At the share MASKED of the masked positions, write [MASK]. At the share KEPT, leave the token
+# unchanged. At the others, write a random token.
 MASKED, KEPT = 0.8, 0.1
 
 Arrays = dict[str, NDArray[Any]]
@@ -259,8 +261,8 @@ Arrays = dict[str, NDArray[Any]]
 class MaskedPairs:
     """The masked rows of one split, with T positions each.
 
-    A row depends only on the seed, the purpose, the epoch and its number. Different purposes, such
-    as the two phases of pre-training, give different rows.
+    A row depends only on the seed, the purpose, the epoch and the row number. Different purposes,
+    such as the two phases of pre-training, give different rows.
     """
 
     def __init__(
@@ -281,9 +283,8 @@ class MaskedPairs:
     def shuffled(self, start: int, count: int) -> Arrays:
         """Return `count` rows of an endless stream of shuffled epochs, from position `start`.
 
-        The arrays tokens, token_type_ids and attention_mask have the shape (B, T). The arrays
-        places, targets and hidden, (B, M), are those of `mask`. The array next, (B,), is
-        `random_next` of Pairs.
+        `tokens`, `token_type_ids` and `attention_mask` have the shape (B, T). The function `mask`
+        describes `places`, `targets` and `hidden`, (B, M). `next`, (B,), is `Pairs.random_next`.
         """
         epochs = np.arange(start, start + count) // len(self)
         return self._rows(epochs, self._order.stretch(start, count))
@@ -306,7 +307,7 @@ class MaskedPairs:
 
 
 def predictions(sequence_length: int) -> int:
-    """Return M, the most positions that are masked in a row: 20 if a row has 128."""
+    """Return M, the largest number of masked positions in a row, such as 20 in a row of 128."""
     return math.ceil(sequence_length * FRACTION)
 
 
@@ -322,12 +323,12 @@ def mask(
     Args:
         candidates_BT: True at positions that may be masked.
         lengths_B: the number of positions of each row, without padding.
-        pieces: the ids of the pieces that may replace others.
+        pieces: the ids of the tokens that may replace others.
 
     Returns:
-        `tokens`, (B, T), after masking, and three arrays (B, M). `places` has the masked positions,
-        and `targets` the pieces that were there. A row may have fewer than M of them. `hidden` is
-        then False at the remaining elements. Ignore their `places` and `targets`.
+        `tokens`, (B, T), after masking, and three arrays (B, M). `places` are the masked positions,
+        and `targets` the tokens that were there. If a row has fewer than M masked positions,
+        `hidden` is False for the superfluous elements, which the loss must ignore.
     """
     rows, length = tokens_BT.shape
     most = predictions(length)

@@ -22,7 +22,7 @@ from tasks.schedule import learning_rate
 
 
 class MaskedLanguageModel(TaskModule):
-    """Pre-training: predict masked pieces, and whether a row's second text follows the first."""
+    """Pre-training: predict masked tokens, and whether a row's second text follows the first."""
 
     Section = PretrainingSection
     section: PretrainingSection
@@ -62,7 +62,8 @@ class MaskedLanguageModel(TaskModule):
         warmup = optimizer.warmup_steps
         if optimizer.schedule in ENDS_AT_0 and warmup >= self._first_steps:
             expected = f"fewer than the {self._first_steps} steps of the first phase"
-            raise invalid_value("optimizer.warmup_steps", warmup, expected, "lower it")
+            remedy = f"set optimizer.warmup_steps={self._first_steps // 10}"
+            raise invalid_value("optimizer.warmup_steps", warmup, expected, remedy)
 
         longest = max(
             self.section.sequence_length, second.sequence_length * (second.steps > 0)

@@ -13,10 +13,10 @@ of JSON on stdin, and each answer is one line of JSON on stdout:
     {"id", "op": "signal", "of", "signal": number}
                                        -> {"id", "signalled": true | false}
 
-If a request fails, the answer is {"id", "error"} instead. "import" imports a folder that
-`transformers` saved, as a finished run. "preload" imports the modules of jobs,
-and those of W&B unless "logger" is "none". "signal" sends a signal to the job that the request with
-the id "of" has started.
+If a request fails, the answer is {"id", "error"} instead. "import" imports a model that
+`transformers` saved in "folder", as a finished run. "preload" imports the modules that jobs need,
+and W&B unless "logger" is "none". "signal" sends a signal to the job that the request with the id
+"of" started.
 
 The server writes {"ready": true} when it can read requests. After stdin ends, it exits as soon as
 its last job has ended. It has one thread and never uses a GPU, so that forking is safe.
@@ -54,7 +54,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 from sweeper.store.code import loaded_code  # noqa: E402
 
-# Read the code before it can change. Forked jobs record this copy.
+# Read the source code now, before somebody edits it. Forked jobs record this copy.
 loaded_code()
 try:
     with freeze_gc():
@@ -109,7 +109,7 @@ class Server:
     @cached_property
     def _polynomials(self) -> CountPolynomials:
         with freeze_gc():
-            # The first model imports this module, which takes a second.
+            # Otherwise the first model would import this, with garbage collection.
             importlib.import_module("torch._dynamo")
         return CountPolynomials(counts)
 
@@ -169,7 +169,7 @@ class Server:
                         kill(pid, request["signal"])
                     answer = {"signalled": bool(pids)}
                 case op:
-                    known = "size, speed, data, preload, fork or signal"
+                    known = "size, speed, data, import, preload, fork or signal"
                     raise UserError(f"op={op}: expected {known}.")
         except Exception as error:  # a request that fails must not end the server
             if not isinstance(error, UserError):
@@ -186,7 +186,7 @@ class Server:
     def _fork_answer(
         self, request: Request, work: Callable[[], dict[str, Any]]
     ) -> None:
-        """Answer in a child, because reading a corpus or a model may start threads."""
+        """Answer in a child process, because reading a corpus or a model may start threads."""
 
         def ask() -> int:
             try:
@@ -241,7 +241,7 @@ class Server:
 
 
 def _imported(request: Request) -> dict[str, Any]:
-    # Few sweeps need the libraries of this module.
+    # Imported here, because few sweeps need the libraries of this module.
     from tasks.export.published import import_folder
 
     return {"run": import_folder(Path(request["folder"]), Path(request["outputs"]))}

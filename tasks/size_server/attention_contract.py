@@ -22,7 +22,8 @@ from tasks.training.causes import message_of
 
 # A packed row, as the segment of each position. Segment 0 is padding.
 _SEGMENTS = (1, 1, 1, 1, 2, 2, 2, 2, 0, 0)
-# A row of 64 positions. A variant that computes in blocks may treat whole blocks differently.
+# Also check a row of 64 positions, because a variant that computes in blocks may treat whole blocks
+# differently.
 _LONG = (*[1] * 40, *[2] * 16, *[0] * 8)
 # Change about this many positions of these two rows, one at a time.
 _CHANGED = 20
@@ -30,7 +31,8 @@ _CHANGED = 20
 _CHANGED_OF_OWN = 3
 # If the run's rows are longer, check rows of this many positions.
 _LONGEST = 2048
-# Draw a changed position with this standard deviation, so that even a small weight on it shows.
+# Draw the input at a changed position with this standard deviation. Then even a small attention
+# weight on it changes the outputs.
 _LOUD = 10.0
 # The tolerance for rounding errors, as a share of the largest output.
 _ROUNDING = {
@@ -38,8 +40,9 @@ _ROUNDING = {
     "32-true": 1e-5,
     "64-true": 1e-5,
 }
-# The budget for checks, as layers x positions x embedding_size. It takes about ten seconds. Beyond
-# it, check only the output shape of a layer if a similar one (`_shape_class`) has been checked.
+# The budget for checks, as layers x positions x embedding_size. The checks then take about ten
+# seconds. Beyond it, check only the output shape of layers that resemble a checked one
+# (`_shape_class`).
 _WORK = 1 << 20
 _checked: set[object] = set()
 
@@ -122,8 +125,8 @@ def _check_layer(
 def _own_rows(length: int) -> list[tuple[int, ...]]:
     """Return two packed rows: one as long as the run's rows, and one that is one position shorter.
 
-    So one length is even and the other odd. A row of four or more positions has two segments of at
-    least two, because a rotation changes nothing at the first position of a segment.
+    One length is even and the other odd. A row of four or more positions has two segments of at
+    least two positions, because a rotation changes nothing at the first position of a segment.
     """
     rows = []
     for own in (min(length, _LONGEST), min(length, _LONGEST) - 1):

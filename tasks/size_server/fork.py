@@ -1,4 +1,4 @@
-"""Jobs that the size server forks. The server imports their modules once for all of them."""
+"""Jobs that the size server forks. The server imports the modules once for all jobs."""
 
 import contextlib
 import importlib
@@ -15,7 +15,7 @@ from typing import NoReturn
 from sweeper.store import registry
 from tasks.process import freeze_gc
 
-# Imported before forking. Otherwise wandb.init imports `internal` in each run, which takes 1 s.
+# Import these before forking. Otherwise wandb.init imports `internal` in each run, which takes 1 s.
 WANDB = ("wandb", "wandb.sdk.launch.inputs.internal")
 # Lightning imports torchmetrics, which imports these packages if they are installed. That would
 # take 1.4 s, of which `transformers` takes 0.6 s. This project does not use torchmetrics.
@@ -25,7 +25,7 @@ _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
 
 
 def preload(logger: str) -> None:
-    """Import the modules of jobs, and those of W&B unless `logger` is "none"."""
+    """Import the modules that jobs need, and W&B unless `logger` is "none"."""
     from tasks.parse import module_class
 
     with freeze_gc():

@@ -1,9 +1,10 @@
 """The size of a run: the parameters, FLOPs and cache of its model. Most sizes are interpolated.
 
 The number of parameters, or of FLOPs, is a polynomial in the dimensions of a model. It is at most
-quadratic in embedding_size, heads and head_size, and affine in feedforward_size. Lagrange's
-interpolation finds it from the counts of as many built models as it has coefficients. It is used
-only if it also gives the exact counts of one larger model and of all models built before.
+quadratic in embedding_size, heads and head_size, and affine in feedforward_size. To find it by
+Lagrange's interpolation, the size server builds as many models as the polynomial has coefficients.
+The polynomial must also give the exact counts of one larger model and of all models built before.
+Otherwise, every model is built.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class CountPolynomials:
 
     def __init__(self, build: Callable[[RunConfig], Counts]) -> None:
         self._build = build
-        # By kind, the counts of each built model, and the polynomials that fit them.
+        # For each kind of model, the counts of the built models, and polynomials that fit them.
         self._built: dict[str, dict[Place, Counts]] = {}
         self._polynomials: dict[str, Polynomials | None] = {}
 
@@ -107,7 +108,7 @@ class CountPolynomials:
 
 
 class Polynomials:
-    """A polynomial in the dimensions for each count, through the counts at a grid of nodes."""
+    """For each count, the polynomial in the dimensions that passes through a grid of nodes."""
 
     def __init__(
         self, nodes: Sequence[Sequence[int]], at_nodes: Mapping[Place, Counts]
@@ -153,7 +154,7 @@ def counts(run: RunConfig) -> dict[str, int]:
     """Count the parameters, the cached bytes, and the FLOPs and positions of a forward pass."""
     device = run.model.counted_on
     with torch.device(device):
-        # The tensors of `example` are in single precision.
+        # Use single precision, like the tensors of `example`.
         module = module_of(run).float().eval()
         example = module.example()
     inputs = {
@@ -184,7 +185,7 @@ def counts(run: RunConfig) -> dict[str, int]:
 def size(
     config: Mapping[str, Any], counted: Callable[[RunConfig], Counts] = counts
 ) -> dict[str, int | float]:
-    """Return the size of a run: its `Counts`, its training tokens, and its FLOPs per token.
+    """Return the size of a run: parameters, cached bytes, training tokens and FLOPs per token.
 
     Training costs three times the FLOPs of a forward pass: the forward pass itself, the gradients
     of the inputs and the gradients of the weights. If heads differ in size, the key `head_size` is

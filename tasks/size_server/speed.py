@@ -1,4 +1,4 @@
-"""The speed of this machine. Until a run has been measured, the plan estimates times from it."""
+"""The speed of this machine, which gives estimates of times until a run has been measured."""
 
 import time
 

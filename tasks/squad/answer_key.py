@@ -1,7 +1,7 @@
 """Functions that cut paragraphs into windows and predict answers from the scores of the windows.
 
 The windows of a long paragraph overlap, as in BERT's run_squad. Lengths and positions are in
-pieces.
+tokens.
 """
 
 import itertools
@@ -45,14 +45,14 @@ class Question(Example):
 
 
 Window = tuple[int, int]
-"""The first piece of a stretch of text, and the number of its pieces."""
+"""The index of the first token of a window in its paragraph, and the number of tokens."""
 
 
 def windows(length: int, room: int, stride: int) -> list[Window]:
-    """Return windows of at most `room` pieces that cover a text of `length` pieces.
+    """Return windows of at most `room` tokens that cover a text of `length` tokens.
 
-    Each window begins `stride` pieces after the one before, or `room` pieces if that is less, so
-    that no piece is left out. A text without pieces has no windows.
+    Each window begins `stride` tokens after the one before. If `room` is smaller than `stride`, it
+    begins `room` tokens after, so that no token is left out. An empty text has no windows.
     """
     step = min(room, stride)
     firsts = range(0, max(length - room, 0) + step, step) if length else ()
@@ -60,9 +60,9 @@ def windows(length: int, room: int, stride: int) -> list[Window]:
 
 
 def best_windows(cut: Sequence[Window], length: int) -> NDArray[np.int64]:
-    """Return for each piece of a text the index of its best window in `cut`, (length,).
+    """Return the index in `cut` of the best window for each token of a text, (length,).
 
-    The best window gives the piece the most context, as in run_squad: the number of pieces before
+    As in run_squad, the best window gives the token the most context: the number of tokens before
     or after it, whichever is smaller, plus a hundredth of the window's length. If windows are
     equally good, choose the first.
     """
@@ -77,13 +77,12 @@ def best_windows(cut: Sequence[Window], length: int) -> NDArray[np.int64]:
 def covered(
     offsets: NDArray[np.integer], start: int, end: int
 ) -> tuple[int, int] | None:
-    """Return the first and the last piece of the characters text[start:end], or None.
+    """Return the first and the last token that have characters of text[start:end].
+
+    Return None if no token has any of these characters.
 
     Args:
-        offsets: (pieces, 2), the start and end of each piece in the text, in characters.
-
-    Returns:
-        None if no piece has any of these characters.
+        offsets: (tokens, 2), the start and end of each token in the text, in characters.
     """
     first = int(np.searchsorted(offsets[:, 1], start, side="right"))
     last = int(np.searchsorted(offsets[:, 0], end, side="left")) - 1
@@ -93,11 +92,11 @@ def covered(
 QUESTIONS = "questions.json"
 
 Scores = tuple[NDArray[np.floating], NDArray[np.floating]]
-"""The logits of the answer's start and of its end, at each position of a row without padding."""
+"""For each position of a row without padding, the logits that the answer starts or ends there."""
 
 
 class Span(NamedTuple):
-    """A possible answer: the pieces `first` to `last`, inclusive.
+    """A possible answer: the tokens `first` to `last`, inclusive.
 
     `score` is the logit that the answer starts at `first`, plus the logit that it ends at `last`.
     """
@@ -115,7 +114,7 @@ def write_key(
     """Write the questions, paragraphs and gold answers of a split to a folder, for `AnswerKey`.
 
     Args:
-        contexts: pairs of a paragraph and the offsets (pieces, 2) of its pieces. Each paragraph
+        contexts: pairs of a paragraph and the offsets (tokens, 2) of its tokens. Each paragraph
             occurs once.
     """
     places = {context: place for place, (context, _) in enumerate(contexts)}
@@ -187,7 +186,7 @@ class AnswerKey:
             for place, (row, (first, length), (starts_T, ends_T)) in enumerate(
                 zip(rows, cut, of_rows, strict=True)
             ):
-                second = int(seconds[row])  # the position of the window's first piece
+                second = int(seconds[row])  # the position of the window's first token
                 text = slice(second, second + length)
                 may_start_T, may_end_T = np.zeros((2, len(starts_T)), bool)
                 may_end_T[text] = True
@@ -209,7 +208,7 @@ class AnswerKey:
 def with_marks(text: str, stop: int) -> int:
     """Return the first position from `stop` on that is not a combining mark.
 
-    The tokenizer strips accents, so the last piece of an answer ends before such marks.
+    The tokenizer strips accents, so the last token of an answer ends before such marks.
     """
     while stop < len(text) and unicodedata.category(text[stop]) == "Mn":
         stop += 1
@@ -227,9 +226,9 @@ def best_span(
     """Return the span with the highest score, or None if no span is allowed.
 
     As in run_squad, combine the `candidates` positions with the highest start logits and those with
-    the highest end logits. A span is allowed if it has 1 to `longest` pieces, and if it may start
-    and end where it does. If spans have equal scores, choose the one with the higher start logit,
-    then the one with the higher end logit, then the earlier one.
+    the highest end logits. A span is allowed if it has 1 to `longest` tokens, `may_start_T` is True
+    at its first token, and `may_end_T` at its last. If spans have equal scores, choose the one with
+    the higher start logit, then the one with the higher end logit, then the earlier one.
     """
     first, last = _largest(starts_T, candidates), _largest(ends_T, candidates)
     lengths = last[None, :] - first[:, None] + 1

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 
-# The target of a window if the paragraph has no answer. The loss ignores it.
+# The target of a window if the paragraph has no answer. The loss ignores this target.
 NOWHERE = -100
 # The target of a window if the answer is in another window: the position of [CLS], as in BERT.
 OUTSIDE = 0
@@ -57,8 +57,8 @@ class QuestionsSection(FineTuningSection):
 class Windows(ExampleData):
     """Batches of rows, each with a question and a window of its paragraph.
 
-    The targets `start` and `end`, (B,), are the positions of the answer's first and last piece.
-    They are OUTSIDE if the answer is in another window, and NOWHERE if the paragraph has none.
+    The targets `start` and `end`, (B,), are the positions of the answer's first and last token.
+    They are OUTSIDE if the answer is in another window, and NOWHERE if the paragraph has no answer.
     """
 
     section: QuestionsSection
@@ -113,7 +113,7 @@ class Windows(ExampleData):
                 answer = covered(offsets, question.start, stop)
 
             room = self.section.sequence_length - SPECIAL_TOKENS - len(ids)
-            place = 2 + len(ids)  # the position of the window's first piece
+            place = 2 + len(ids)  # the position of the window's first token
             for first, length in windows(len(pieces), room, self.section.stride):
                 rows.append([cls, *ids, sep, *pieces[first : first + length], sep])
                 start = end = NOWHERE

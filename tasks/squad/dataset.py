@@ -145,8 +145,8 @@ def located_answer(
 ) -> tuple[int, str, tuple[str, ...]]:
     """Choose an answer that occurs in the context. Return its start, its text, and repair notes.
 
-    Choose the first answer that is at its stated start. If there is none, choose the first that
-    occurs exactly once in the context, as whole words. If there is none, return -1 as the start.
+    Choose the first answer that is at its stated start. Otherwise, choose the first that occurs
+    exactly once in the context, as whole words. If there is none either, return -1 as the start.
     """
     for text, start in zip(texts, starts, strict=True):
         bare = text.strip()

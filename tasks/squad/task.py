@@ -40,7 +40,7 @@ class QuestionAnswering(FineTuning):
         return SpanFinder(self.encoder())
 
     def forward(self, batch: Batch) -> Tensor:
-        """Return the logits of the answer's first and last piece, (2, B, T). Padding has -inf."""
+        """Return the logits of the answer's first and last token, (2, B, T). Padding has -inf."""
         logits_2BT = torch.stack(self.outputs(batch)).float()
         return logits_2BT.masked_fill(~batch["attention_mask"], float("-inf"))
 
@@ -59,7 +59,7 @@ class QuestionAnswering(FineTuning):
         return {"nats": _nats(logits_2BT, batch), "windows": self.counts(batch)[0]}
 
     def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
-        # If no window has an answer, there is no mean.
+        # If no window has an answer, there is no mean loss.
         if not sums["windows"]:
             return {}
         return {f"{split}/loss": sums["nats"] / sums["windows"]}

@@ -31,8 +31,8 @@ Item = TypeVar("Item")
 # The number of members of a family. A model that ignores the context must guess one of them.
 MEMBERS = 3
 FEWEST_PRESENT, FAMILIES = 4, 200
-# If `directions` is 0, texts for decoders have UNPLANTED families, and texts for encoders
-# UNPLANTED_COUPLES.
+# If `directions` is 0, texts for decoders have at least UNPLANTED families, and texts for encoders
+# have at least UNPLANTED_COUPLES.
 UNPLANTED = 64
 UNPLANTED_COUPLES = 12
 SYLLABLES = [f"{consonant}{vowel}" for consonant in "BDKLMNRS" for vowel in "aeiou"]
@@ -88,10 +88,10 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The families of a generated text. The attributes determine the head size that it needs.
+    """The families of a generated text. The attributes determine the head size that a model needs.
 
     Attributes:
-        competitors: the number of names among which a head must find one.
+        competitors: the number of names among which a head must find the right one.
         directions: the number of families. With 0, people are mentioned at random, so that no head
             can predict them.
     """
@@ -122,21 +122,21 @@ class World:
         ]
 
     def gathering(self, rng: StableRandom) -> list[Person]:
-        """Return the people who came, from different families and in random order."""
+        """Return the people at a gathering, from different families and in random order."""
         share = rng.pick(SHARES)
         count = max(FEWEST_PRESENT, round(share * self.competitors))
         families = self.families[: max(count + 1, round(share * len(self.families)))]
         return one_of_each(rng.some(families, count), rng)
 
     def arrivals(self, rng: StableRandom) -> list[Family]:
-        """Return the families of the people who came, in order. A family may occur more than once.
+        """Return the families of the people at a gathering. A family may occur more than once.
 
-        So the set of families tells a model little. It needs the position of each family.
+        So a model cannot infer a masked name from the set of all names. It needs the positions.
         """
         return [rng.pick(self.couples) for _ in range(self.competitors)]
 
     def mentioned(self, person: Person, rng: StableRandom) -> Person:
-        """Return the person to mention: `person`, or a random one if `directions` is 0."""
+        """Return the person to mention: `person`, or a random person if `directions` is 0."""
         return (
             person
             if self.directions
@@ -150,7 +150,7 @@ def one_of_each(families: Sequence[Family], rng: StableRandom) -> list[Person]:
 
 @functools.cache
 def _families() -> tuple[Family, ...]:
-    """Return all families. Names have two syllables, so that a small vocabulary has them all."""
+    """Return all families. Names have two syllables, so that a small vocabulary has every name."""
     words = StableRandom("names").mixed(
         [a + b.lower() for a in SYLLABLES for b in SYLLABLES]
     )
@@ -164,7 +164,7 @@ def _families() -> tuple[Family, ...]:
 def _couples() -> tuple[Family, ...]:
     """Return all families with one member each.
 
-    The first families have names of one syllable, so that each name is one piece.
+    The first families have names of one syllable, so that each name is one token.
     """
     short = StableRandom("short names").mixed(SYLLABLES)
     short_ones = zip(short[::2], short[1::2], strict=True)
@@ -180,9 +180,9 @@ class Sample:
     """A generator of text of any length, about any world.
 
     Attributes:
-        kind: what digests and descriptions call the text.
+        kind: the word for the text in digests and descriptions.
         unit: the unit of the length.
-        beginning: `beginning(length, world)` returns the start of the text. It is hashed.
+        beginning: `beginning(length, world)` returns the start of the text, for the digest.
         write: `write(folder, length, world)` writes the text to a folder, unless it is there. The
             caller must hold a lock on the folder.
     """
@@ -226,8 +226,8 @@ HELD_OUT_EVERY = 50
 def sentences(world: World) -> Iterator[str]:
     """Yield sentences without end. The sequence depends only on `world`.
 
-    A sentence names the people who came. Then it mentions each of them twice, by family name and
-    name.
+    A sentence names the people at a gathering. Then it mentions each of them twice, by family name
+    and name.
     """
     rng = StableRandom("sample")
     while True:

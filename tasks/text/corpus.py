@@ -2,8 +2,8 @@
 
 Prepared data are a folder of arrays and a JSON file with facts about them, which is written last.
 An array is a file `<name>.<dtype>` of raw numbers, without a header. Rows of different lengths are
-stored in two arrays. The first has all rows one after the other. The second has the position where
-each row begins, then the total length.
+stored in two arrays. The first has all rows one after the other. The second has the position at
+which each row begins, and at the end the total length.
 """
 
 import itertools
@@ -23,8 +23,8 @@ from sweeper.store.files import make_directory, new_file, read_object, write_all
 from tasks.synthetic import samples
 from tasks.text.source import SPLITS, Counts, Line, Source, Texts, batches, read_line
 
-PIECES = np.dtype("<u2")  # the type of piece ids
-STARTS = np.dtype("<i8")  # the type of the position at which each line starts
+PIECES = np.dtype("<u2")  # the type of token ids
+STARTS = np.dtype("<i8")  # the type of the positions at which rows begin
 
 CHUNK = 2_000  # read and encode this many lines at a time
 
@@ -57,7 +57,7 @@ class Arrays:
 
     Args:
         about: the name of the JSON file.
-        form: its format number.
+        form: the format number that the JSON file must have.
         keys: keys that the JSON file must have.
 
     Raises:
@@ -149,7 +149,7 @@ class Corpus:
             yield split, line
 
     def lines(self, split: str, counts: Counts | None = None) -> Iterator[str]:
-        """Yield the kept lines of a split, in order. Count kept and skipped lines in `counts`.
+        """Yield the kept lines of a split, in order. Add kept and skipped lines to `counts`.
 
         Raises:
             UserError: all lines of the split were skipped, or it has none.

@@ -33,7 +33,7 @@ LINE_LIMIT = 1_000_000
 WORD_LIMIT = 20_000
 _WORD = re.compile(r"\w+|\s+|[^\w\s]+")
 REPLACEMENT = "\ufffd"
-NOT_UTF8 = "with letters that are not UTF-8, now replaced; save it as UTF-8"
+NOT_UTF8 = "had bytes that are not UTF-8, which were replaced; save the text as UTF-8"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _CONTROL = {chr(code) for code in range(32)} - set("\t\n\f\r")
@@ -81,7 +81,7 @@ class Counts:
 
 
 def note_repeats(name: str, kind: str, train: ArrayLike, test: ArrayLike) -> None:
-    """Print a note if many test items are also training items, or many training items are repeated.
+    """Print a note if many test items are also training items, or if many training items repeat.
 
     Args:
         name: the name of the text.
@@ -161,7 +161,7 @@ def check_text(path: Path, start: bytes) -> None:
         raise UserError(f"{path} is UTF-16: expected UTF-8; save it as UTF-8.")
     text = start.decode(errors="replace")
     odd = sum(letter == REPLACEMENT or letter in _CONTROL for letter in text)
-    # French and Spanish text in Latin-1 has a larger share of invalid characters.
+    # French and Spanish text in Latin-1 has more than 2 % invalid characters.
     if odd > len(text) / 50:
         raise UserError(
             f"{path} is not text in UTF-8: {odd} of its first {len(text)} characters are invalid; "
@@ -202,7 +202,7 @@ def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 TRAIN_SHARD = re.compile(r"news\.en-\d{5}-of-\d{5}")
 TEST_SHARD = re.compile(r"news\.en\.heldout-\d{5}-of-\d{5}")
-# A file called test.<suffix>, or any file below a folder called test.
+# The test files that version 0.1.0 recognised: test.<suffix>, and any file below a folder test.
 _PLAIN_TEST = re.compile(r"(.*/)?test(\.[^/]*|/.*)?")
 
 
@@ -348,8 +348,8 @@ def hash_files(files: TextFiles) -> str:
         UserError: a file cannot be read, or is not text.
     """
     total = hashlib.sha256()
-    # Version 0.1.0 trained on these test files. Mark them, so that the digest differs from the one
-    # that 0.1.0 computed.
+    # Version 0.1.0 trained on test files that _PLAIN_TEST does not match. Mark them, so that the
+    # digest differs from the one that 0.1.0 computed.
     own = [name for name in files.test if OWN_TEST.fullmatch(name)]
     marked = {name for name in own if not _PLAIN_TEST.fullmatch(name)}
 
@@ -410,7 +410,7 @@ def load_splits(
     ) as error:
         cause = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(
-            f"data.hub={name} cannot be loaded ({cause}); check its name and the connection."
+            f"data.hub={name} cannot be loaded ({cause}); check the name and the network."
         ) from error
     if "train" not in splits:
         expected = "a data set with a split train"

@@ -71,14 +71,14 @@ def _abbreviated(text: str, stop: int) -> bool:
 
 
 PAD = 0  # the id that pads a row, and the first input of every segment
-END = 1  # the id of the last piece of every sentence
+END = 1  # the id of the token that ends every sentence
 LARGEST_VOCABULARY = 65_535  # an id takes two bytes on disk
 # Text cannot contain these tokens, because the byte-level alphabet lacks their brackets.
 MARKS = ("\u27e8pad\u27e9", "\u27e8end\u27e9")
-SMALLEST_BPE = 256 + len(MARKS)  # each byte needs a piece of its own
+SMALLEST_BPE = 256 + len(MARKS)  # each byte needs a token of its own
 
 BERT_MARKS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # ids 0 to 4
-# WordPiece keeps this many characters, the most frequent ones. The others become [UNK].
+# WordPiece keeps this many of the most frequent characters. Words with others become [UNK].
 WORDPIECE_CHARACTERS = 1000
 
 TOKENIZER = "tokenizer.json"
@@ -99,7 +99,7 @@ def sample_of(lines: Iterable[str], most: int) -> Iterator[str]:
 
 
 def train_bpe(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
-    """Return a byte-level BPE tokenizer with at most `vocabulary_size` pieces.
+    """Return a byte-level BPE tokenizer with at most `vocabulary_size` tokens.
 
     PAD and END have the ids 0 and 1.
     """
@@ -123,9 +123,9 @@ def train_bpe(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
 
 
 def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
-    """Return a lower-casing WordPiece tokenizer, like BERT's, of at most `vocabulary_size` pieces.
+    """Return a lower-casing WordPiece tokenizer, like BERT's.
 
-    The first ids are those of BERT_MARKS.
+    It has at most `vocabulary_size` tokens. The first ones are BERT_MARKS.
     """
     from tokenizers import (
         Tokenizer,
@@ -146,8 +146,8 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     common = sorted(characters, key=lambda letter: (-characters[letter], letter))
     frequent = common[:WORDPIECE_CHARACTERS]
     alphabet = sorted(character for character in frequent if not character.isspace())
-    # `tokenizers` would give ids to pieces such as ##a in hash order, and the ids decide ties
-    # between merges. Special tokens have fixed ids, so these pieces are passed as special tokens.
+    # `tokenizers` would number tokens such as ##a in hash order, and these ids decide ties between
+    # merges. Special tokens have fixed ids, so pass these tokens as special ones.
     continuations = ["##" + character for character in alphabet]
     _check_size(vocabulary_size, len(BERT_MARKS) + 2 * len(alphabet))
 
@@ -179,12 +179,12 @@ def tokenizer_at(
 ) -> Tokenizer:
     """Return the tokenizer of the data that is being prepared in `folder`.
 
-    If the key `tokenizer` names other prepared data, it is theirs. Otherwise, train it on the first
-    lines, and save it as tokenizer.json in `folder`.
+    If `section.tokenizer` names other prepared data, return the tokenizer of those data. Otherwise,
+    train one on the first lines, and save it as tokenizer.json in `folder`.
 
     Args:
-        section: the config's section `task`. Its keys `vocabulary_size` and `tokenizer_lines` limit
-            the number of pieces and of lines.
+        section: the config's section `task`. `vocabulary_size` limits the number of tokens, and
+            `tokenizer_lines` the number of lines.
     """
     if named := getattr(section, "tokenizer", None):
         return load_tokenizer(child(folder.parent, named) / TOKENIZER)
@@ -195,7 +195,7 @@ def tokenizer_at(
 
 
 def pieces_of(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """Return the ids of each text's pieces, without special tokens."""
+    """Return the token ids of each text, without special tokens."""
     encoded = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
     return [one.ids for one in encoded]
 

@@ -71,7 +71,7 @@ def _meeting(nodes: int, folder: str) -> str:
         return f"file://{folder}/meeting"
     address, port = map(os.environ.get, ("MASTER_ADDR", "MASTER_PORT"))
     if not address or not port:
-        expected = "MASTER_ADDR and MASTER_PORT in the environment"
+        expected = "the environment variables MASTER_ADDR and MASTER_PORT"
         remedy = (
             "set both on each machine (docs/gpus.md), or choose hydra/launcher=slurm"
         )
@@ -80,7 +80,7 @@ def _meeting(nodes: int, folder: str) -> str:
 
 
 def pass_signals_on(processes: list[Any]) -> None:
-    """Forward signals to the ranks. A stop signal becomes SIGTERM, a second Ctrl-C SIGKILL."""
+    """Forward signals to the ranks: a stop signal as SIGTERM, and a second Ctrl-C as SIGKILL."""
     asked = False
 
     def pass_on(number: int, frame: FrameType | None) -> None:

@@ -3,8 +3,9 @@
 A job claims an attempt, continues from the newest intact checkpoint, builds its data and its model,
 trains (loop.py), evaluates and publishes the result.
 
-Stop 5 of the road (CONTRIBUTING.md). In: a run directory with its record. Out: result.json, or
-exit.json with the cause of a failure. Next: loop.py, tasks/<name>/task.py.
+The job reads the record in a run directory. It writes result.json, or exit.json with the cause of a
+failure. This file is stop 5 of the road through the code in CONTRIBUTING.md. Read loop.py next, and
+then tasks/<name>/task.py.
 """
 
 import faulthandler
@@ -48,7 +49,7 @@ INTERRUPTED = os.EX_TEMPFAIL  # an exit code of sysexits.h, which means "try aga
 
 
 class Elsewhere(Exception):
-    """The error raised if another process is training the run. The message names its attempt."""
+    """The error raised if another process trains the run. The message names the other attempt."""
 
 
 class Job:
@@ -69,7 +70,7 @@ class Job:
 
         self._interruption = Interruption(self._stop_at_once)
         if ranks.world() > 1:
-            # The other ranks join rank 0's attempt and load its checkpoint.
+            # The other ranks join the attempt of rank 0 and load the same checkpoint.
             first = (self._attempt.path if ranks.rank() == 0 else None, self._resumed)
             path, self._resumed = ranks.broadcast(first)
             if ranks.rank():
@@ -260,7 +261,7 @@ class Job:
             error = error if isinstance(error, Interrupted) else Interrupted()
         cause = cause_of(error, self._reading_data)
         interrupted = cause is Cause.INTERRUPTED
-        message = "a signal stopped it" if interrupted else message_of(error)
+        message = "a signal stopped the job" if interrupted else message_of(error)
         if cause is Cause.OUT_OF_GPU_MEMORY:
             message += self._indivisible
 
@@ -297,7 +298,7 @@ class Job:
     def _stop_at_once(self) -> None:
         """Exit from a signal handler. Take no lock, because the interrupted thread may hold it."""
         with suppress(OSError):
-            self._attempt.finish(Cause.INTERRUPTED, "a second Ctrl-C stopped it")
+            self._attempt.finish(Cause.INTERRUPTED, "a second Ctrl-C stopped the job")
         os._exit(INTERRUPTED)
 
 

@@ -1,7 +1,8 @@
 """The training loop, which calls the hooks of a TaskModule.
 
-Stop 6 of the road (CONTRIBUTING.md). In: the module of a run and its data. Out: trained
-weights, rows of metrics, checkpoints. Next: tasks/lm1b/task.py.
+The loop gets a run's module and data. It trains the weights, and writes rows of metrics and
+checkpoints. This file belongs to stop 5 of the road through the code in CONTRIBUTING.md. Read
+tasks/lm1b/task.py next.
 
 `pl.Trainer` calls the same hooks and ends with the same weights (docs/lightning.md).
 """

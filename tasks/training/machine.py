@@ -30,7 +30,7 @@ def set_up(section: TrainerSection) -> str:
     Raises:
         UserError: the job should use a GPU, but torch finds none.
     """
-    # The last bits of a sum depend on the number of threads.
+    # Fix the number of threads, because the last bits of a sum depend on it.
     torch.set_num_threads(section.threads)
     found = kind_of(section.accelerator)
 
@@ -70,19 +70,19 @@ def compute_repeatably(kind: str) -> None:
     """Make results reproducible bit for bit. On a GPU, a nondeterministic operation is an error."""
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     torch.backends.cudnn.benchmark = False
-    # NVIDIA's containers enable TF32 by an environment variable. TF32 would round the inputs of
-    # matrix products to 10 bits of mantissa, even with the precision "32-true".
+    # Turn off TF32, which NVIDIA's containers enable by an environment variable. It would round the
+    # inputs of matrix products to 10 bits of mantissa, even with the precision "32-true".
     torch.set_float32_matmul_precision("highest")
     torch.use_deterministic_algorithms(True, warn_only=kind == "cpu")
-    # Do not fill new tensors. This would only protect code that reads uninitialized memory.
+    # Do not fill new tensors. Filling would only protect code that reads uninitialized memory.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def waited_seconds() -> float:
     """Return how long this process was ready and waited for a processor.
 
-    Linux counts this time for each thread. Return that of the thread that waited longest. On other
-    systems, return nan.
+    Linux counts this time for each thread. Return the time of the thread that waited longest. On
+    other systems, return nan.
     """
     files = Path("/proc/self/task").glob("*/schedstat")
     waits_ns = [int(text.split()[1]) for file in files if (text := _text(file))]

@@ -63,7 +63,7 @@ class RunContext(NamedTuple):
 
 
 class Recorder:
-    """The recorder of a run: it writes metrics and heartbeats, and validates.
+    """A recorder that writes a run's metrics and heartbeats, and validates.
 
     Every `log_every` steps it writes a row of metrics and a heartbeat. Every `validate_every` steps
     it evaluates the validation split. If `validate_every` is 0, it logs the loss on a few
@@ -72,8 +72,8 @@ class Recorder:
 
     Attributes:
         validation: the metrics of the last validation on the whole split.
-        times: the seconds of training steps over all attempts, and how many of them the process
-            waited for a processor; shape (2,).
+        times: an array (2,) of sums over all attempts: the seconds that training steps took, and
+            the seconds for which the process waited for a processor during these steps.
         seconds_before: the seconds of training steps in earlier attempts.
     """
 
@@ -93,7 +93,7 @@ class Recorder:
     def on_train_start(self, step: int) -> None:
         """Start the clocks at `step`.
 
-        First validate if that is due and an earlier attempt was interrupted before it.
+        First validate, if an earlier attempt was interrupted when a validation was due.
         """
         self._validate(step)
         self._since = _clocks()
@@ -107,7 +107,7 @@ class Recorder:
         self._validate(step)
 
     def _validate(self, step: int) -> None:
-        """Validate if it is due at this step and no earlier attempt has done it."""
+        """Validate if a validation is due at this step, and has not been done."""
         steps = self._trainer.steps
         every = self._trainer.validate_every or math.ceil(steps / SAMPLES)
         due = step > 0 and (step % every == 0 or step == steps)
@@ -116,7 +116,7 @@ class Recorder:
         begun = _clocks()
         self._context.attempt.heartbeat(phase="validate")
         try:
-            # `evaluate` checks before each batch, but a rank may have no batch.
+            # `evaluate` checks for a signal before each batch, but a rank may have no batch.
             self._context.interruption.check()
             metrics = self._measured()
         except Interrupted:
@@ -201,7 +201,10 @@ def _clocks() -> np.ndarray:
 
 @dataclass(frozen=True)
 class Checkpointer:
-    """A writer of checkpoints, every `checkpoint_every` steps, after the last and before a stop."""
+    """A writer of checkpoints.
+
+    It saves one every `checkpoint_every` steps, after the last step, and before the job stops.
+    """
 
     context: RunContext
     recorder: Recorder
@@ -247,7 +250,7 @@ class Checkpointer:
 
 
 def remove_all(run: Run) -> None:
-    """Delete the checkpoints and the start log of a run that has its result."""
+    """Delete the checkpoints and the start log of a finished run."""
     for path in run.checkpoints():
         checkpoint.remove(path)
     (run.path / START_LOG).unlink(missing_ok=True)

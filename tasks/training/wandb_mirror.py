@@ -1,7 +1,7 @@
 """The mirror of a run in Weights & Biases. It never delays training or changes a result.
 
 One thread reads rows from a queue and makes all calls of W&B. If W&B is missing, cannot reach its
-server, is killed or hangs, the run still ends with the same bits.
+server, is killed or hangs, the run still gets the same result.
 """
 
 import os
@@ -29,7 +29,7 @@ FROM_AGENT = (
     "WANDB_RUN_DIR",
     "WANDB_RESUME",
 )
-"""Environment variables that `wandb agent` sets. They would give every run the same id."""
+"""Variables of `wandb agent` to remove, because they would give every run the same id."""
 
 Message = tuple[int, Mapping[str, float]] | int
 """The step and the metrics of a row, or the exit code that ends the mirror."""
@@ -81,8 +81,8 @@ def start(section: LoggerSection, run: Run) -> Any:
     """Start a W&B run and return it. It is offline if the server cannot be reached.
 
     All runs write to the same folder, from which `wandb sync` uploads them. Each attempt starts a
-    new offline record there, with the rows of earlier attempts, and deletes their records.
-    Otherwise each upload would overwrite the one before.
+    new offline record there. The record also has the rows of earlier attempts, whose records are
+    deleted. Otherwise the upload of one attempt would overwrite that of another.
     """
     import wandb  # imported here because it takes a second and is optional
 

@@ -12,11 +12,11 @@ from models.attention import _heads
 from models.rotation import Rotation
 from models.transformer import Decoder
 from sweeper.store.registry import ATTENTION, names
-from tasks.architectures.decoder import turns
+from tasks.architectures.decoder import supports_rotary
 from tasks.config.architecture import variant
 from tests.models.conftest import DECODER
 
-TURNING = [name for name in names(ATTENTION) if turns(variant(name))]
+TURNING = [name for name in names(ATTENTION) if supports_rotary(variant(name))]
 every_turning = pytest.mark.parametrize("name", TURNING)
 
 

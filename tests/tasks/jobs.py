@@ -37,7 +37,7 @@ Changes = Mapping[str, Any]
 
 @functools.cache
 def composed(typed: str) -> dict[str, Any]:
-    """Compose the config of conf/ with SETTINGS and the overrides `typed`. Never change it."""
+    """Compose the config of conf/ with SETTINGS and the overrides `typed`. Do not change it."""
     return shipped().base([*SETTINGS.split(), *typed.split()]).run({})
 
 
@@ -144,7 +144,10 @@ def at_call(
     *,
     after: bool = False,
 ) -> None:
-    """Patch `owner.name`: call `action` before (or `after`) its call with this number, from 1."""
+    """Patch `owner.name` so that its call `number`, from 1, first calls `action`.
+
+    With `after=True`, `action` is called after it.
+    """
     original = getattr(owner, name)
     calls = 0
 
@@ -164,7 +167,7 @@ def at_call(
 
 
 def instead_of_call(owner: Any, name: str, number: int, error: BaseException) -> None:
-    """Patch `owner.name`: raise `error` instead of its call with this number, from 1."""
+    """Patch `owner.name` so that its call `number`, from 1, raises `error`."""
 
     def fail() -> None:
         raise error
@@ -173,7 +176,7 @@ def instead_of_call(owner: Any, name: str, number: int, error: BaseException) ->
 
 
 def last_words(run: Run) -> list[tuple[Attempt, dict[str, Any]]]:
-    """Return each attempt with the content of its exit.json. A finished one has the cause DONE."""
+    """Return pairs (attempt, content of exit.json). A finished attempt has the cause DONE."""
     finished = (run.result() or {}).get("attempt")
     done = {"cause": Cause.DONE, "message": ""}
     return [

@@ -14,7 +14,7 @@ _FINE_TUNED = {"optimizer.schedule": "linear", "trainer.steps": 7}
 
 
 def _sections(*typed, of=("task", "model")):
-    """Compose a config from these overrides, and return its sections `of`."""
+    """Compose a config from these overrides, and return its sections that `of` names."""
     made = composed(" ".join(typed))
     return {name: made[name] for name in of}
 

@@ -40,7 +40,7 @@ SENTENCES = {
             "model.rotary_size": 2,
             "model.attention": {"name": "collaborative"},
         },
-        "model.attention.name=collaborative: expected a variant that takes a rotation, since "
+        "model.attention.name=collaborative: expected a variant that supports "
         "model.position_encoding=rotary; choose one of decoupled, grouped_query, latent, ",
     ),
     "several values": (

@@ -26,7 +26,7 @@ SHAPING_ONE = {
 
 @pytest.fixture(scope="module", params=SHAPING_ONE)
 def of(request, _ready_to_fork, tmp_path_factory):
-    """The changes of a task's config, an outputs folder, and the folder of prepared data in it."""
+    """Return changes to a config, an outputs folder, and the folder of prepared data in it."""
     outputs, changes = tmp_path_factory.mktemp(request.param), SMALL[request.param]
     return changes, outputs, prepared_folder(outputs, changes)
 

@@ -1,4 +1,4 @@
-"""A model of transformers is an architecture: counted, checked, and the same numbers as ours."""
+"""Tests that models of `transformers` are measured and checked like ours, with equal results."""
 
 import pytest
 from torch import nn
@@ -16,7 +16,7 @@ V = 307
 
 
 def foreign(kind="mistral", **changes):
-    """The changes to the small config that make its model this class of transformers."""
+    """Return changes to the small config, which select this class of `transformers`."""
     sizes = {"layers": 2, "embedding_size": 18, "heads": 3, "head_size": 6}
     model = composed(f"model=huggingface model.type={kind} model.dropout=0.0")["model"]
     return {"model": model | sizes | {"feedforward_size": 23} | changes}

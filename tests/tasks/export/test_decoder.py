@@ -1,4 +1,4 @@
-"""An exported decoder computes what it did: Mistral, Qwen3 and DeepseekV3 of transformers.
+"""Tests that exported decoders compute the same as Mistral, Qwen3 or DeepseekV3 in `transformers`.
 
 Shapes: B batch, T positions, V vocabulary.
 """
@@ -42,7 +42,7 @@ def section(changes):
 
 
 def reference(settings, state, dtype):
-    """Build their model with our weights; it normalises in `dtype`, not in single precision."""
+    """Build the model of `transformers` with our weights. It normalises in `dtype`, not float32."""
     transformers = pytest.importorskip(
         "transformers", reason="transformers is not installed"
     )
@@ -64,7 +64,7 @@ def reference(settings, state, dtype):
 
 
 def packed_rows():
-    """Two rows of several segments: tokens_BT, segments_BT and positions_BT."""
+    """Return two rows of several segments, as tokens_BT, segments_BT and positions_BT."""
     lengths = [[5, 1, 7, 4], [9, 8]]
     segments = [[s for s, n in enumerate(row, 1) for _ in range(n)] for row in lengths]
     positions = [[t for n in row for t in range(n)] for row in lengths]
@@ -118,8 +118,8 @@ def test_older_versions_of_transformers_read_the_base_of_rotations_by_its_own_ke
     [
         (
             {"model.position_encoding": "sinusoidal", "model.rotary_base": 10_000.0},
-            "model.position_encoding=sinusoidal: expected rotary, since no Hugging Face class "
-            "supports another value; export a run of model=today whose heads have one size.",
+            "model.position_encoding=sinusoidal: expected rotary, since Hugging Face's classes "
+            "support no other value; export a run of model=today whose heads have one size.",
         ),
         ({"model.biases": True}, "model.biases=true: expected false, since"),
         (

@@ -1,4 +1,4 @@
-"""An exported folder is loaded by transformers and computes what the run's model does."""
+"""Tests that `transformers` loads an exported run, and computes the same as the run's model."""
 
 import json
 import warnings
@@ -98,7 +98,7 @@ def test_transformers_loads_it_and_computes_the_same(tmp_path, capsys, name):
 
 
 def outputs_of(name, model, ours):
-    """Pairs of the outputs of the class of transformers and of the run's model on a batch."""
+    """Return pairs of outputs on a batch: first of the class of `transformers`, then of the run."""
     module, batch = ours.module().eval(), ours.batch(rows=2)
     network, expected = module.model, module(batch)
     if name.endswith("ForCausalLM"):
@@ -148,7 +148,7 @@ def test_a_key_that_the_export_does_not_know_is_refused(key):
     [
         (
             {"model.heads": 3},
-            "model.head_size=5: expected null or 5.66667, embedding_size /",
+            "model.head_size=5: expected null or 5.66667 (embedding_size /",
         ),
         ({"model.head_size": UNEVEN}, f"model.head_size={UNEVEN}: expected null"),
         ({"model.activation": "relu"}, "model.activation=relu: expected gelu"),

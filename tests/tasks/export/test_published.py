@@ -1,4 +1,4 @@
-"""A folder that transformers saved is imported, trained on and exported again: the same outputs."""
+"""Tests that a model of `transformers` can be imported, trained further, and exported unchanged."""
 
 import json
 import math
@@ -28,7 +28,7 @@ from tests.tasks.small import SMALL, made
 transformers = pytest.importorskip(
     "transformers", reason="transformers is not installed"
 )
-V = 293  # more than the tokenizers have pieces
+V = 293  # more than the number of tokens of the tokenizers
 SIZES = {
     "vocab_size": V,
     "hidden_size": 12,
@@ -48,7 +48,7 @@ LINES = ["the cat sat on the mat", "a dog ran after the cat", "no one saw the do
 
 
 def saved(folder: Path, name: str, **options) -> Path:
-    """Save a random model of a class, and a tokenizer whose marks are not ours."""
+    """Save a random model of a class, and a tokenizer with other special tokens than ours."""
     settings = {**SIZES, **CLASSES.get(name, {}), **options}
     made_of = getattr(transformers, name.partition("For")[0] + "Config")(**settings)
     torch.manual_seed(7)
@@ -71,7 +71,7 @@ def loaded(name, folder):
 
 
 def child_of(run, outputs, task, changes):
-    """Train a run from an imported one, as the plan composes it."""
+    """Plan and train a run that starts from an imported one."""
     record = run.record().config
     known = {f"task.{key}": one for key, one in record["task"].items() if key != "name"}
     inherited = {**SMALL[task], "model": record["model"], **known, "parent": run.id}
@@ -183,8 +183,8 @@ BERT, MISTRAL = "BertForPreTraining", "MistralForCausalLM"
             {"architectures": ["BertForTokenClassification"]},
             "architectures=BertForTok",
         ),
-        (BERT, {"hidden_act": "gelu_new"}, "hidden_act=gelu_new: expected gelu, which"),
-        (BERT, {"position_embedding_type": "relative_key"}, "expected absolute, which"),
+        (BERT, {"hidden_act": "gelu_new"}, "hidden_act=gelu_new: expected gelu, since"),
+        (BERT, {"position_embedding_type": "relative_key"}, "expected absolute, since"),
         (BERT, {"sinks": True}, "sinks=true: expected no such key"),
         (BERT, {"type_vocab_size": ...}, "type_vocab_size=(missing): expected 2"),
         (BERT, {"num_attention_heads": 5}, "model.heads=5: expected a divisor of"),
@@ -196,7 +196,7 @@ BERT, MISTRAL = "BertForPreTraining", "MistralForCausalLM"
         (BERT, {"num_hidden_layers": 1}, "expected no such tensor; save"),
         (BERT, {"intermediate_size": 29}, "(23, 12): expected the shape (29, 12)"),
         (BERT, {"vocab_size": 11}, "vocab_size=11: expected"),
-        (MISTRAL, {"rms_norm_eps": 1e-5}, "rms_norm_eps=1e-05: expected 1e-06, which"),
+        (MISTRAL, {"rms_norm_eps": 1e-5}, "rms_norm_eps=1e-05: expected 1e-06, since"),
         (
             MISTRAL,
             {"rope_parameters": {"rope_theta": 1e4, "rope_type": "yarn"}},
@@ -236,10 +236,10 @@ def test_a_config_that_no_model_of_ours_has_is_refused_by_its_key(
 @pytest.mark.parametrize(
     ("file", "content", "told"),
     [
-        ("tokenizer.json", None, "tokenizer.json=(missing): expected this file; save"),
-        ("tokenizer.json", "{}", "tokenizer.json=(damaged): expected a readable file"),
-        ("model.safetensors", None, "model.safetensors=(missing)"),
-        ("model.safetensors", "short", "model.safetensors=(damaged)"),
+        ("tokenizer.json", None, "tokenizer.json is missing; save the model"),
+        ("tokenizer.json", "{}", "tokenizer.json cannot be read ("),
+        ("model.safetensors", None, "model.safetensors is missing"),
+        ("model.safetensors", "short", "model.safetensors cannot be read ("),
         ("config.json", "[]", "config.json"),
         ("tokenizer_config.json", '{"eos_token": "nope"}', "eos_token=null: expected"),
         ("tokenizer_config.json", '{"eos_token": 5}', "eos_token"),

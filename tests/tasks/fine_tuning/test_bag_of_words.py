@@ -1,4 +1,4 @@
-"""The baselines see words and no order; equal data give equal numbers."""
+"""Tests that the baselines ignore the order of words, and that equal data give equal numbers."""
 
 import random
 

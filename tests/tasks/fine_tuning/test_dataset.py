@@ -1,4 +1,4 @@
-"""Data sets are found by their official names, told by what they hold, divided without a leak."""
+"""Tests that data sets are found by their official file names, and divided without a leak."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ def _data(**changes):
 
 
 def _folder(root, *names):
-    """Files of pairs: `<name> <number>` is the premise of each of their five."""
+    """Write files of five pairs, whose premises are `<name> <number>`. Return the folder."""
     for name in names:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -115,7 +115,7 @@ def test_rows_that_repeat_or_are_tested_on_and_packed_files_are_noted(tmp_path, 
     assert left_out.startswith(f"note: {root}: files that are not read (if")
     assert left_out.endswith(": train-2.jsonl.gz.")
     assert odd.startswith(
-        "note: MNLI, train: 1 row with letters that are not UTF-8, now replaced"
+        "note: MNLI, train: 1 row had bytes that are not UTF-8, which were replaced"
     )
     assert leaked.startswith(
         "note: MNLI: 40.0% of the 5 rows of the test split (2) are also in"
@@ -131,7 +131,7 @@ class _ClassLabel:
 
 
 def _hub_of(hub, *orders):
-    """Put two splits on the hub whose column `label` has these names of classes."""
+    """Put two splits on the fake hub, in which the classes of `label` have these names."""
     columns = {"premise": ["p", "q", "r"], "hypothesis": ["h"] * 3, "label": [0, 1, 2]}
     hub(dict.fromkeys(("train", "validation_matched"), columns), [*orders, *orders])
     return MultiNLI().load(_data(source="hub"), Path("none"))

@@ -1,4 +1,4 @@
-"""Rows come back from the disk as they were written, padded as little as can be."""
+"""Tests that rows are read as they were written, with as little padding as possible."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Tests that packed rows have every piece once, and that prepared data are found by their name."""
+"""Tests that packed rows have every token once, and that prepared data are found by their name."""
 
 import itertools
 import json
@@ -55,7 +55,7 @@ def pack_test(folder, corpus, packer):
 
 
 def encode_sentences(texts):
-    """Return the pieces of each text, encoded by `tokenizers`, followed by END."""
+    """Return the token ids of each text from `tokenizers`, followed by END."""
     encodings = TOKENIZER.encode_batch(texts, add_special_tokens=False)
     return [[*encoding.ids, END] for encoding in encodings]
 
@@ -153,8 +153,10 @@ def test_bytes_that_are_no_utf_8_are_told(tmp_path, capsys):
         "lines", lambda: iter([[b"don\x92t"]]), lambda: iter([[b"don\x92t", b"do"]])
     )
     pack_test(tmp_path, corpus, lambda: FirstFit(31))
-    said = "note: lines: 1 line with letters that are not UTF-8, now replaced; save it as UTF-8.\n"
-    assert capsys.readouterr().err == said
+    assert capsys.readouterr().err == (
+        "note: lines: 1 line had bytes that are not UTF-8, which were replaced; save the text as "
+        "UTF-8.\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ class KneserNey:
 
 
 def segments(data, split, numbers):
-    """Return the segments of these rows, computed piece by piece."""
+    """Return the segments of these rows, computed token by token."""
     rows = data.splits[split].rows(numbers)
     for targets, marks in zip(
         rows["targets"].tolist(), rows["segments"].tolist(), strict=True

@@ -1,4 +1,4 @@
-"""Tests of the language-model task: its metrics count every piece of a split exactly once."""
+"""Tests of the language-model task: its metrics count every token of a split exactly once."""
 
 import math
 
@@ -76,7 +76,7 @@ def test_lines_without_spaces_have_no_perplexity_per_word_and_their_runs_end_wel
 
 
 class _LooksAhead(torch.nn.Module):
-    """An attention layer that adds the input of the next position, if rows have this length."""
+    """An attention layer that adds the next position's input, in rows of this length."""
 
     def __init__(self, attention, length):
         super().__init__()
@@ -101,7 +101,7 @@ def test_a_trained_model_that_looks_ahead_on_real_rows_is_refused(
         evaluated(task)
     assert str(refused.value).startswith(
         "model.attention.name=multi_head: expected outputs that depend on earlier tokens of their "
-        "own segment only, but in the trained model other tokens change them; mend its code"
+        "own segment only, but in the trained model other tokens change them; fix its code"
     )
     assert evaluated(task, "validation")
 

@@ -107,7 +107,7 @@ def test_an_official_txt_may_leave_off_annotators_but_no_other_column(tmp_path):
 
 
 def test_a_table_without_the_columns_of_a_pair_is_refused(tmp_path):
-    with pytest.raises(Exception, match="expected the columns sentence1"):
+    with pytest.raises(Exception, match="expected the column names sentence1"):
         _read(_written(tmp_path / "train.tsv", "a\tb", "1\t2"))
 
 
@@ -146,7 +146,7 @@ def test_a_broken_row_is_dropped_and_counted_and_an_odd_letter_is_mended(tmp_pat
     assert report.total == len(lines)
     few, odd = report.notes()
     assert "are kept" in few
-    assert odd.startswith("3 rows with letters that are not UTF-8, now replaced")
+    assert odd.startswith("3 rows had bytes that are not UTF-8, which were replaced")
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 80))
@@ -166,7 +166,7 @@ CHILD = {**MNLI, "parent": "p", "task.tokenizer": "documents-0"}
 
 @pytest.fixture(scope="module")
 def tokenizer(shared):
-    """Return the name of a pre-training's data, whose tokenizer the fine-tuning uses."""
+    """Return the name of a pre-training run's data. The fine-tuning run uses their tokenizer."""
     return opened(shared, PRETRAINING).data.folder_name()
 
 
@@ -226,7 +226,7 @@ def test_a_fine_tuning_starts_from_the_pre_trained_weights_and_its_own_output_la
             r"same model and vocabulary_size \(encoder",
         ),
         ({**PRETRAINING, "task.vocabulary_size": 1013}, "tokens.weight is"),
-        ({**PRETRAINING, "model.layers": 1}, r"blocks\.1\..* is missing there"),
+        ({**PRETRAINING, "model.layers": 1}, r"blocks\.1\..* is missing in the parent"),
         ({**PRETRAINING, "model.layers": 3}, r"blocks\.2\..* and missing here"),
         ({}, "a pre-training run with the same model"),
     ],

@@ -108,7 +108,7 @@ def test_a_split_of_the_sources_own_is_left_as_it_is(tmp_path):
 
 
 def test_documents_of_one_sentence_are_told(tmp_path, capsys):
-    """The text of a random document follows each: whoever sees that knows the label."""
+    """A random document always follows them, so predicting the next sentence is trivial."""
     lines = [f"Sentence {n}." + "\n" * (n % 7 > 0) for n in range(100)]
     (tmp_path / "text.txt").write_text("\n".join(lines))
     in_splits(Library().open(local(tmp_path), "blank_line", tmp_path / "none"))

@@ -106,7 +106,7 @@ def test_of_the_hidden_80_10_10_percent_become_mask_stay_or_become_any_piece(row
     count = len(seen)
     error = 4 * np.sqrt(0.1 * 0.9 / count)
     assert (seen == MASK).mean() == pytest.approx(0.8, abs=2 * error)
-    # A random piece is sometimes equal to the original piece.
+    # A random token is sometimes equal to the original one.
     assert (seen == targets).mean() == pytest.approx(0.1 + 0.1 / len(PIECES), abs=error)
     random = seen[(seen != MASK) & (seen != targets)]
     assert random.min() == PIECES.start
@@ -129,7 +129,7 @@ ROOM = LENGTH - 3
 
 
 class Numbers:
-    """A tokenizer for sentences of numbers. Each number is the id of a piece."""
+    """A tokenizer for sentences of numbers. Each number is a token id."""
 
     def encode_batch_fast(self, sentences, add_special_tokens):
         return [SimpleNamespace(ids=[*map(int, one.split())]) for one in sentences]
@@ -214,7 +214,7 @@ def test_half_of_the_pairs_and_all_single_sentences_have_a_random_second_text(
     sizes = np.diff(documents.documents_C)
     sentences = sizes[document_of(documents, pairs.first_start)]
     assert np.all(pairs.random_next[sentences == 1] == 1)
-    # In these documents, sentences have 11 pieces on average, so hardly any of them fills a row.
+    # In these documents, sentences have 11 tokens on average, so hardly any of them fills a row.
     short = np.arange(53) % 7 != 0
     of_long = (sentences >= 13) & short[document_of(documents, pairs.first_start)]
     full = of_long & (pairs.first_length + pairs.second_length > ROOM // 2)
@@ -301,7 +301,7 @@ def test_a_pair_is_shortened_to_the_lengths_bert_shortens_it_to(documents):
     cut = source.truncated(Pairs(zeros, grid[:, 0], zeros, grid[:, 1], zeros), rng)
     expected = np.array([bert(a, b) for a, b in grid.tolist()])
     assert np.array_equal(np.stack((cut.first_length, cut.second_length), 1), expected)
-    # At most the lost pieces are cut from the start, on average half of them.
+    # Between none and all of the removed tokens are cut from the start, on average half of them.
     lost = grid - expected
     front = np.stack((cut.first_start, cut.second_start), 1)
     assert np.all((front >= 0) & (front <= lost))

@@ -91,7 +91,7 @@ BREACHES = {
     ),
     "untyped": (
         {"signature": f"{SIGNATURE}, rank=3"},
-        "a type annotation for rank",
+        "a type annotation for its option rank",
     ),
     "shapes": ("context = q @ k", "but it raised RuntimeError"),
     "positions": ("context = v[..., :1, :]", "but it returned (1, 1, 17)"),
@@ -189,9 +189,7 @@ def test_a_variant_turns_queries_and_keys_or_is_refused_under_rotary_positions(
     installed,
 ):
     source = VARIANT.format(signature=SIGNATURE, attend=ATTEND)
-    with pytest.raises(
-        UserError, match=r"name=mine: expected a variant that takes a rotation"
-    ):
+    with pytest.raises(UserError, match=r"name=mine: expected a variant that supports"):
         planned(installed, source, changes=ROTARY)
     takes = source.replace("mask_B1TT=None):", "mask_B1TT=None, rotation=None):")
     takes = takes.replace(

@@ -61,7 +61,7 @@ def test_an_answer_is_where_it_stands_or_in_the_one_place_it_can_be(
 
 
 def _paragraph(**changes):
-    """A paragraph with one question, with changes to it; None takes a key away."""
+    """Return a paragraph with one question and these changes. The value None removes a key."""
     qa = {"id": "q", "question": "What?", "answers": [_answer("gold", 14)]}
     given = {key: value for key, value in (qa | changes).items() if value is not None}
     return {"context": CONTEXT, "qas": [given]}
@@ -137,7 +137,7 @@ GOLD = (
     "fifty years",
     "\u0130brahim of Stra\u00dfburg",
     "$1,000.50.\nIt stood",
-    "re\u0301sume\u0301",  # combining marks are in no piece
+    "re\u0301sume\u0301",  # combining marks are in no token
 )
 
 

@@ -43,7 +43,7 @@ def test_families_and_names_are_as_many_as_the_world_says(competitors, direction
 
 @pytest.mark.parametrize("planted", [True, False])
 def test_every_word_of_the_demos_language_models_is_one_piece(planted):
-    """Otherwise, more heads would predict second pieces of words better, even in random text."""
+    """Otherwise, more heads would predict second tokens of words better, even in random text."""
     data = OmegaConf.load(CONF / "data" / "sample.yaml")
     demo = OmegaConf.load(CONF / "scale" / "task" / "lm1b_demo.yaml")
     world = World(data.competitors, data.directions if planted else 0)
@@ -56,7 +56,7 @@ def test_every_word_of_the_demos_language_models_is_one_piece(planted):
 
 @pytest.mark.parametrize("planted", [True, False])
 def test_every_word_of_the_demos_encoders_is_one_piece_and_every_text_one_row(planted):
-    """So the same place in both texts is always the same number of positions apart."""
+    """So a name and the name at the same place in the other text are always equally far apart."""
     demos = [
         OmegaConf.load(CONF / "scale" / "task" / f"{task}_demo.yaml")
         for task in ENCODERS

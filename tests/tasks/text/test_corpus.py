@@ -1,4 +1,4 @@
-"""Tests of corpora: three sources give the same splits and counts, and one kind of message."""
+"""Tests that the three sources of a text give equal splits, counts and messages."""
 
 from dataclasses import replace
 

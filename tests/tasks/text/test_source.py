@@ -71,7 +71,7 @@ def test_a_test_file_of_a_folder_is_not_trained_on(tmp_path, name):
         (tmp_path / path).write_text(path)
     found = find_files(tmp_path)
     assert (found.train, found.test) == (("wiki.train.tokens",), (name,))
-    # Version 0.1.0 also tested on the first and the last kind, so their digests have not changed.
+    # Version 0.1.0 also tested on these two files, so the digest has not changed.
     as_before = hash_files(replace(found, train=(*found.train, name), test=()))
     assert (hash_files(found) == as_before) == (name in ("test.txt", "test/a.txt"))
 

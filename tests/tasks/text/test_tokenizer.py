@@ -1,4 +1,4 @@
-"""Tests that text is cut into sentences and pieces, and that pieces give the text again."""
+"""Tests that text is cut into sentences and tokens, and that decoding the tokens restores it."""
 
 import itertools
 

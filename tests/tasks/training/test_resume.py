@@ -28,7 +28,7 @@ from tests.tasks.jobs import (
 
 
 def at(owner, name, number, **when):
-    """Return a function that takes an action, and patches `owner.name` to call it at this call."""
+    """Return a function `f(action)` that makes the call `number` of `owner.name` call `action`."""
     return lambda action: at_call(owner, name, number, action, **when)
 
 
@@ -37,7 +37,7 @@ def step(number):
 
 
 def evaluation(number):
-    """Return a function like that of `at`, for the second batch of this evaluation."""
+    """Return a function `f(action)` that makes the second batch of an evaluation call `action`."""
 
     def sabotage(action):
         second_batch = partial(at_call, LanguageModel, "score", 2, action)

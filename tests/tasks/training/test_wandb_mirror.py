@@ -1,4 +1,4 @@
-"""A W&B that breaks changes no bit of a run; its stand-in here can break as the real one cannot."""
+"""Tests that a run gets the same result if W&B fails. A fake of W&B fails in every way."""
 
 import sys
 import time
@@ -13,7 +13,7 @@ WANDB = {"logger.name": "wandb"}
 
 
 class Stub(types.ModuleType):
-    """Stands in for wandb; one of its calls misbehaves."""
+    """A fake of the module `wandb`, in which one call fails or hangs."""
 
     class errors:
         class Error(Exception):

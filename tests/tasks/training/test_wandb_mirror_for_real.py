@@ -1,4 +1,4 @@
-"""The real W&B: killed in the middle of a run, out of reach, without a key, or in good health."""
+"""Tests with the real W&B, when it works, is killed, cannot be reached, or lacks a key."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ def server():
 
 
 def wait_for_the_mirror():
-    """Have the third row, in the middle of the run, wait until the run is at W&B."""
+    """Make the job wait at its third row of metrics until W&B has started the run."""
     ready, original = threading.Event(), wandb_mirror.start
 
     def started(section, run):
@@ -80,7 +80,7 @@ def log_of(run):
 
 
 def synced(server, outputs):
-    """The steps and losses that reach W&B from an outputs folder once it is online again."""
+    """Return the steps and losses that `wandb sync` uploads from an outputs folder."""
     command = [sys.executable, "-m", "wandb", "sync", "--yes", str(outputs / "wandb")]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=120, check=False
@@ -117,7 +117,7 @@ def test_a_run_that_continues_is_synced_as_one_with_the_rows_of_all_attempts(
 
 
 def test_attempts_that_start_in_one_second_lose_no_row(server, outputs):
-    """W&B appends a number to the name of the second folder, which holds the second only."""
+    """W&B appends a number to the name of the second folder, which has only the second attempt."""
 
     def start_in_2025():
         from wandb.sdk import wandb_init
