@@ -1,9 +1,9 @@
 """Collect the records of an experiment's runs into one table in memory.
 
-Stop 8 of the code tour in CONTRIBUTING.md. In: outputs/plans and outputs/runs; a command reads each
-file once. Out: a `Table` for each experiment; results/table.py has the schema of the columns. Next:
-results/judge.py and results/figures use these tables in memory. They do not read the files that
-`write_tables` writes.
+`collect` reads each file of outputs/plans and outputs/runs once, and returns a `Table` for each
+experiment. results/table.py has the schema of the columns. Verdicts and figures are made from the
+tables in memory, not from the files that `write_tables` writes. This file is stop 8 of the road
+through the code in CONTRIBUTING.md. Read results/judge.py next.
 
 The newest plan with the experiment determines the rows: one for each (arm, point, seed), even if
 its run is not done. A run that several arms use has a row in each. Sizes come from the plan, so

@@ -1,8 +1,8 @@
 """Judge the claims of an experiment on its table.
 
-Stop 9 of the code tour in CONTRIBUTING.md. In: the tables of results/collect.py. Out: a `Verdict`
-for each claim and metric, and the file outputs/tables/<experiment>.claims.json. Next:
-sweeper/stages/publish.py prints the verdicts.
+The functions take the tables of results/collect.py. They return a `Verdict` for each claim and
+metric, and write outputs/tables/<experiment>.claims.json. sweeper/stages/publish.py prints the
+verdicts. This file is stop 9, the last, of the road through the code in CONTRIBUTING.md.
 """
 
 import textwrap
