@@ -1,8 +1,9 @@
 """Count the demo's verdicts with and without a planted effect: `python -m benchmarks.controls`.
 
 The positive control is the demo's generated text, which needs large heads (conf/data/sample.yaml).
-The negative control is a text without this need. Each repetition has seeds of its own. Its verdicts
-are written next to the document. A repetition that has verdicts there is not trained again.
+The negative control is a text without this need. Each repetition has seeds of its own. The verdicts
+are written to docs/results/controls/verdicts.csv. Repetitions with verdicts in this file are not
+trained again.
 
     python -m benchmarks.controls FOLDER [--repetitions 20] [--experiments fig1 fig3]
 """
@@ -87,7 +88,7 @@ def verdicts(
 
 
 def counted(rows: Iterable[Row]) -> str:
-    """Return a table with the counts of the verdicts, by figure, claim, measure and text."""
+    """Return a table that counts the verdicts of each figure, claim, measure and text."""
     found: dict[tuple[str, ...], Counter[str]] = {}
     for row in rows:
         asked = tuple(row[column] for column in COLUMNS[1:-1])

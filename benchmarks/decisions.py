@@ -1,8 +1,9 @@
 """Simulate experiments that are decided seed by seed: `python -m benchmarks.decisions`.
 
 The functions that judge real experiments also judge the simulated ones, in rounds of up to 30 seeds
-per point. The table of errors and costs is written to docs/decisions.md, which describes the
-shapes. Values are in units of the usual standard deviation between seeds. Larger values are better.
+per point. docs/decisions.md describes each kind of experiment (`Shape`), and has the table of
+errors and costs that this benchmark writes. Values are in units of the usual standard deviation
+between seeds. Larger values are better.
 """
 
 import itertools
@@ -38,7 +39,7 @@ EXPERIMENTS = {0.0: 150, 1.0: 30, 2.0: 30, 3.0: 30}
 SEEDS = 30  # the largest number of seeds per point
 POINTS = 16  # the number of points of an experiment, in all shapes except one
 MARGIN = 1.0  # the margin for "no difference"
-ONE = Contrast("", ())  # a contrast whose weights are in `Claim.weights`
+ONE = Contrast("", ())  # a placeholder: `Claim.weights` has the weights
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class Shape:
         return levels(claim.statement, level, level)
 
     def truth(self, claim: Claim, means: Floats) -> set[Decision]:
-        """Return the correct decisions. For a true difference within the margin there are two."""
+        """Return the correct decisions. A true difference within the margin has two."""
         values = claim.weights @ means
         right = {self.decision(claim, Intervals(values, values, values))}
         if (abs(values) < self.margin).all():
@@ -97,8 +98,8 @@ def shapes() -> list[Shape]:
     five, one = pairs(POINTS, 5), pairs(POINTS, 1)
     equal = np.ones(POINTS)
 
-    # On novels at d = 64 the standard deviations were 0.2 to 0.9 %, in no particular order. In
-    # another setting they were 0.95 %, mostly due to the two widest models.
+    # On novels at d = 64, the standard deviations were 0.2 to 0.9 %, in no particular order. Here
+    # they are in units of 0.45 %.
     unequal = (
         np.geomspace(0.2, 0.9, POINTS)[np.random.default_rng(7).permutation(POINTS)]
         / 0.45
@@ -106,7 +107,7 @@ def shapes() -> list[Shape]:
 
     two = np.array([1.0, 4.0]) / np.sqrt(8.5)  # scaled to a root mean square of 1
     first = number % 2 == 0
-    five_first = first & (number < 10)  # the better points of the five pairs
+    five_first = first & (number < 10)  # the better point of each of the five pairs
     narrow = np.where(first | (number >= 10), 1.0, 0.3)
 
     lopsided = {
@@ -202,8 +203,8 @@ def pairs(points: int, claims: int) -> tuple[tuple[Claim, ...], Floats]:
 def arms() -> tuple[tuple[Claim, ...], Floats]:
     """Return the claim that one arm has a better mean than another, and the gains of all points.
 
-    Each arm has four points, every second one of the first eight. So with `own_seeds` the two arms
-    have different seeds.
+    The arms take turns in the first eight points, so with `Shape.own_seeds` they have different
+    seeds.
     """
     gains = np.where(np.arange(POINTS) % 2 == 0, 1.0, 0.0)
     weights = np.where(np.arange(POINTS) < 8, gains / 2 - 0.25, 0.0)
@@ -218,7 +219,7 @@ def figure_1() -> tuple[tuple[Claim, ...], Floats]:
     """
     standard, fixed, others = range(9), range(9, 13), range(13, 16)
     gains = np.zeros(POINTS)
-    gains[[2, 5, 8]] = -1  # the largest number of heads of each embedding size
+    gains[[2, 5, 8]] = -1  # the standard models with the most heads
     gains[list(fixed)] = np.arange(4) - 2
     gains[list(others)] = 1
 
@@ -232,7 +233,7 @@ def figure_1() -> tuple[tuple[Claim, ...], Floats]:
         *((3 * size + few, 3 * size + 2) for size in range(3) for few in range(2))
     )
     improves = np.zeros((2, POINTS))
-    # The slope of the fitted line, multiplied by the range.
+    # These weights give the slope of a line through the four means, multiplied by the range.
     improves[0, list(fixed)] = 0.3 * (2 * np.arange(4) - 3)
     improves[1, [10, 11, 12]] = -1, 0, 1
     beats = rows(*((small, rival) for small in (12, 13, 14) for rival in standard[6:]))
@@ -261,7 +262,7 @@ def common(
 ) -> Floats:
     """Draw normal values with a seed effect: each seed shifts all points in the same direction.
 
-    `shares` are the shares of this effect in the variance of each point.
+    `shares` holds the share of this effect in the variance of each point.
     """
     effect = random.standard_normal((experiments, 1, SEEDS)) * np.sqrt(shares)[:, None]
     return sds[:, None] * effect + normal(
@@ -272,7 +273,7 @@ def common(
 def by_arm(random: np.random.Generator, experiments: int) -> Floats:
     """Draw normal values with one seed effect for the even points and another for the odd ones.
 
-    Each accounts for 0.8 of the variance.
+    Each effect accounts for 0.8 of the variance of its points.
     """
     effects = random.standard_normal((experiments, 2, SEEDS))[:, np.arange(POINTS) % 2]
     own = normal(np.full(POINTS, np.sqrt(0.2)), random, experiments)
@@ -283,7 +284,7 @@ def by_arm(random: np.random.Generator, experiments: int) -> Floats:
 def in_pairs(
     correlation: float, random: np.random.Generator, experiments: int
 ) -> Floats:
-    """Draw normal values. Those of the two points of a pair are correlated."""
+    """Draw normal values that are correlated within each pair of points."""
     values = normal(np.ones(POINTS), random, experiments)
     values[:, 1::2] *= np.sqrt(1 - correlation**2)
     values[:, 1::2] += correlation * values[:, ::2]
@@ -297,7 +298,7 @@ def heavy_tails(random: np.random.Generator, experiments: int) -> Floats:
 
 
 def bimodal(mixed: np.ndarray, random: np.random.Generator, experiments: int) -> Floats:
-    """Draw values with little noise. At the `mixed` points, a random half of them is 2 higher."""
+    """Draw values with little noise. At the `mixed` points, a random half of seeds is 2 higher."""
     shape = (experiments, len(mixed), SEEDS)
     learned = random.random(shape) < 0.5
     values: Floats = (
@@ -324,7 +325,7 @@ def skewed(
 def failing(
     sds: Floats, which: np.ndarray, random: np.random.Generator, experiments: int
 ) -> Floats:
-    """Draw normal values with mean 0. At the points `which`, a random 5 % of them are 10 lower."""
+    """Draw normal values with mean 0. At the points `which`, a random 5 % of seeds are 10 lower."""
     values = normal(sds, random, experiments)
     found: Floats = values - 10.0 * (
         (random.random(values.shape) < 0.05) & which[:, None]
@@ -337,13 +338,13 @@ class Course(NamedTuple):
 
     decided: int  # the number of decided claims
     wrong: int  # the number of wrongly decided claims
-    runs: int  # the number of runs of the points that the claims are about
+    runs: int  # the number of runs, at points that a claim is about
 
 
 def play(shape: Shape, values: Floats, truths: Sequence[set[Decision]]) -> Course:
     """Decide the claims of one experiment in rounds.
 
-    Each round uses one more seed of every point that an undecided claim is about.
+    In each round, every point of an undecided claim gets one more seed.
 
     Args:
         shape: the experiment.

@@ -42,7 +42,7 @@ SCALES = ("demo", "cpu", "gpu", "paper")
 
 EARLIER = "earlier"  # the folder of replaced verdicts, next to the current ones
 
-# Finds the folder of the text in the description of a text.
+# Matches the folder in the description of a text.
 _FOLDER = re.compile(r"\bfolder (\S+)")
 
 Row = dict[str, str]
@@ -59,7 +59,7 @@ class Kept:
         text: a description of the text.
         metric: the metric that is judged.
         verdicts: the current verdicts.
-        before: the verdicts of the record that this one replaced.
+        before: the verdicts of the earlier record that this record replaced.
         rows: the rows of the table. A run that several arms use has several rows.
         trials: the rows of the runs that chose the learning rates.
         provenance: the command and the rounds of the plan. Empty in old records.
@@ -85,7 +85,7 @@ class Kept:
 
     @property
     def counts(self) -> list[int]:
-        """The numbers of finished seeds of all points, in ascending order."""
+        """The number of finished seeds of each point, in ascending order."""
         finished = Counter(
             (row["arm"], row["point"], row.get("task"))
             for row in self.rows
@@ -100,7 +100,7 @@ class Kept:
 
     @property
     def column(self) -> str:
-        """Its column in the table of claims: the folder of its text, or "" without a folder."""
+        """The column of the record in the table of claims: the folder of the text, or ""."""
         folder = _FOLDER.search(self.text)
         return folder[1] if folder else ""
 
@@ -230,7 +230,7 @@ def kept(results: Path, known: Mapping[str, Mapping[str, str]]) -> Iterator[Kept
         setting = planned.get("experiment") or known[folder.name]
         pictures = (path.with_name(f"{stem}.png"), folder / "figures" / f"{stem}.png")
 
-        # Overrides of the command line follow the experiment's name after a "-".
+        # Remove the overrides that follow the experiment's name after a "-".
         experiment = judged["experiment"].partition("-")[0]
         yield Kept(
             folder,
@@ -257,7 +257,7 @@ def verdicts_of(judged: Mapping[str, Any]) -> list[Verdict]:
             Decision(one["verdict"]),
             one["sentence"],
             one["numbers"],
-            # The oldest records lack `measure`.
+            # The oldest records have only the record's metric.
             one.get("measure") or label(judged["metric"]),
         )
         for one in judged["verdicts"]
@@ -337,7 +337,7 @@ def answer(verdict: Verdict) -> str:
 
 
 def price(verdict: Verdict) -> str:
-    """Return the expected cost of a decision in words. Return "" if no interval is known yet."""
+    """Return the expected cost of a decision in words, or "" if it or every interval is unknown."""
     cost = verdict.numbers.get("price", {})
     known = any(one["low"] is not None for one in verdict.numbers.get("contrasts", ()))
     if not known or not cost.get("seeds"):
@@ -348,7 +348,7 @@ def price(verdict: Verdict) -> str:
 
 
 def changed(found: Iterable[Kept], reasons: Mapping[str, str]) -> str:
-    """Return a table of the verdicts that differ from the replaced ones, with their reasons."""
+    """Return a table of the verdicts that differ from the replaced ones, and why they do."""
     rows = []
     for one in found:
         today = {(verdict.claim, verdict.measure): verdict for verdict in one.verdicts}

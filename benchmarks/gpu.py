@@ -60,7 +60,7 @@ Step = Callable[[int], Tensor]
 
 
 def training(data: TaskData, recorded: bool, compiled: bool) -> tuple[Step, TaskModule]:
-    """Return a function that takes a training step, as a job does, and the untrained module."""
+    """Return a function that trains a new module by one step, as a job does; and the module."""
     fabric = fabric_for(data.config.trainer, "cuda")
     module = module_of(data.config, data)
     if compiled:
@@ -85,7 +85,7 @@ def timed(step: Step, first: int, count: int) -> tuple[float, float]:
 
 
 def kernels(step: Step, number: int) -> dict[str, float]:
-    """Return the milliseconds of each kernel of a step by its name, the slowest kernel first."""
+    """Return the milliseconds of each kernel in a step, by kernel name, the slowest first."""
     with torch.profiler.profile() as found:
         step(number)
         torch.cuda.synchronize()
@@ -108,7 +108,8 @@ def measured(
         data: the data of the run.
         variant: one of VARIANTS.
         count: the number of steps to time.
-        plain: the weights of the first variant, with which those of this one are compared.
+        plain: the weights of the first variant after EQUAL steps, to compare with; None for the
+            first variant itself.
     """
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()

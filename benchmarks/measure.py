@@ -47,7 +47,7 @@ def interleaved(variants: Mapping[str, Callable[[], float]], rounds: int) -> Tim
 
 
 def speed_up(times: Times, of: str, over: str) -> str:
-    """Return the speed-up of the variant `of` over `over`, from the ratios within each round."""
+    """Return the speed-up of one variant over another, from their ratio in each round."""
     rounds = zip(times[of], times[over], strict=True)
     return spread([slow / fast for fast, slow in rounds], "x")
 
@@ -79,7 +79,7 @@ def call(*command: str) -> float:
 
 
 def present(package: str) -> bool:
-    """Return whether a peer is installed. If not, print how to install it."""
+    """Return whether a library to compare with is installed. If not, print how to install it."""
     if importlib.util.find_spec(package) is not None:
         return True
     remedy = "install the packages that pyproject.toml lists under `bench`"
@@ -106,7 +106,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def in_per_cent(value: float, low: float, high: float) -> str:
     """Return a log ratio and its interval as a difference in per cent.
 
-    The percentage refers to the smaller of the two values. So swapping them changes only the sign.
+    The percentage refers to the smaller of the two values, so swapping them changes only the sign.
     """
     ends = [
         math.copysign(math.expm1(abs(end)) * 100, end) for end in (value, low, high)

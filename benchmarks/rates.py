@@ -1,9 +1,8 @@
 """Check the choice of learning rates: `python -m benchmarks.rates`.
 
-The results in docs/results were tuned at every point, with three seeds of the two best rates. Their
-trials include all trials that the rule of sweeper/stages/tune.py needs. This benchmark replays the
-rule on them. It writes to docs/tuning.md which rates the rule chooses, what its trials cost, and
-which verdicts change.
+In docs/results, the rate of every point was tuned with all trials that the rule of
+sweeper/stages/tune.py needs, and more. This benchmark replays the rule on these trials. It writes
+to docs/tuning.md which rates the rule chooses, what its trials cost, and which verdicts change.
 
 With --train, it tunes Figure 1 at demo scale with new seeds, and trains every point at every rate.
 A rejected rate next to the chosen one should not be better by more than the margin.
@@ -54,7 +53,7 @@ RESULTS = ROOT / "docs" / "results"
 # The rates that trials began with, by scale.
 FIRST = {"cpu": [0.005, 0.01, 0.02], "demo": [0.02, 0.04, 0.08]}
 MARGIN = 0.01
-# The seeds of judged runs and of three repetitions of the trials. No kept run has these seeds.
+# New seeds for --train: for the judged runs, and for three repetitions of the trials.
 JUDGED = "10,11,12,13,14,15"
 TRIALS = ((2000, 2001, 2002), (2003, 2004, 2005), (2006, 2007, 2008))
 
@@ -70,7 +69,7 @@ class Kept:
         name: the name of the experiment and of its text.
         judged: the table of its judged runs.
         trials: the table of all its trials.
-        points: its points, without learning rates.
+        points: the settings, without learning rates.
         search: the state of the search before any trial.
     """
 
@@ -215,7 +214,7 @@ def with_rates(table: Table, rates: Rates) -> tuple[Table, list[str]]:
 
 
 def replay() -> str:
-    """Report the cost of the rule's trials by text, and the choices and verdicts that change."""
+    """Return a report: what the rule's trials cost, and which choices and verdicts change."""
     runs: dict[str, list[dict[str, float]]] = {}
     apart, differ, missing, changed = [], [], [], []
     claims, twice = 0, [0, 0]
@@ -296,7 +295,7 @@ def prices(trials: Mapping[str, float], judged: Mapping[str, float]) -> list[str
 
 
 def trained(outputs: Path) -> str:
-    """Tune Figure 1 at demo scale with new seeds. Report how often a rejected rate is better."""
+    """Tune Figure 1 at demo scale with new seeds. Return how often a rejected rate is better."""
 
     def sweep(name: str, *arguments: str) -> None:
         common = (

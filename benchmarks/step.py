@@ -2,11 +2,11 @@
 
 All models of a shape have the same layers, widths, heads and head size. If a feed-forward layer has
 three matrices, they are two thirds as wide. If heads share keys, our decoder is a modern one
-(rotary, RMSNorm, gated), and Mistral is the only peer. All models use tied embeddings, no dropout
-and fused AdamW.
+(rotary, RMSNorm, gated), and is compared only with Mistral. All models use tied embeddings, no
+dropout and fused AdamW.
 
-Each variant runs in its own process, so that its settings do not affect the others. A peer runs
-with its defaults, and again with our memory setting (`keep_memory`).
+Each variant runs in its own process, so that its settings do not affect the others. A model of
+another library runs with its defaults, and again with our memory setting (`keep_memory`).
 """
 
 import importlib

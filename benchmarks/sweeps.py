@@ -53,9 +53,9 @@ def overhead(folder: Path, *, few: int, many: int, peers: bool) -> str:
     times, divided by the difference of their numbers of runs.
 
     The launchers do different work. For each run, Headroom writes a record and starts a process,
-    which builds a model, evaluates it and writes durable files. It then makes a table and a figure.
-    Hydra's basic launcher calls an empty function in its own process, and joblib calls it in two
-    processes.
+    which builds a model, evaluates it and writes durable files. Then Headroom makes a table and a
+    figure. Hydra's basic launcher calls an empty function in its own process, and joblib calls it
+    in two processes.
     """
     program = folder / "peer.py"
     program.write_text(PEER.format(conf=str(ROOT / "conf")))

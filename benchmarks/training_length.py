@@ -19,7 +19,7 @@ SPENT = {
 }
 # Comparisons begin at this length, from which the models are well below the bigram.
 LONG = 6000
-# `headroom.judge` needs as many seeds for an interval.
+# `headroom.judge` needs at least this many seeds for an interval.
 FEWEST_SEEDS = 3
 
 
@@ -35,7 +35,7 @@ def with_tables(text: str, folder: Path) -> str:
 
 
 def by_length(runs: pd.DataFrame) -> str:
-    """Return a table of mean perplexities by text and number of steps, with a trigram model's."""
+    """Return a table of mean perplexities by text and number of steps, beside a trigram model."""
     rows = []
     default = runs[runs["model.attention.glorot"] == "matrix"]
     for name in TEXTS:
@@ -79,7 +79,7 @@ def by_start(runs: pd.DataFrame) -> str:
 
 
 def by_spending(runs: pd.DataFrame) -> str:
-    """Return a table of models with as many parameters as 16 heads, and their gain over these."""
+    """Return a table of the models in SPENT, and how much better than 16 heads of 32 they are."""
     rows = []
     per_head = runs[runs["model.attention.glorot"] == "head"]
     for name in TEXTS:
@@ -105,9 +105,9 @@ def _scores(runs: pd.DataFrame, arm: str) -> pd.Series:
 
 
 def _beside(own: pd.Series, others: pd.Series) -> tuple[str, str]:
-    """Return the mean of `own`, and by how many per cent it exceeds the mean of `others`.
+    """Return the mean of some scores, and by how many per cent it exceeds the mean of others.
 
-    Only the seeds of `own` count.
+    The others count only with the seeds of `own`.
     """
     if own.empty:
         return "not trained", ""
@@ -120,9 +120,9 @@ def _list(scores: pd.Series) -> str:
 
 
 def _difference(runs: pd.DataFrame, baseline: str) -> str:
-    """Return by how many per cent one arm is better than the baseline, by `headroom.judge`.
+    """Return by how many per cent one arm is better than the baseline, with the interval.
 
-    Fewer than three seeds have no interval.
+    The interval is that of `headroom.judge`. Fewer than three seeds have none.
     """
     scores = runs.rename(columns={METRIC: "value"})[["arm", "seed", "value"]]
     seeds = scores["seed"].nunique()

@@ -1,9 +1,9 @@
-"""The choice between trials: for each setting, the values with the best validation metric.
+"""The choice of tuned values, such as the learning rate, from trial runs of each setting.
 
-Every combination of values is tried with one seed. The two best combinations of a setting, its
-finalists, are tried with a second seed. If their difference is within its error, they are tried
-with further seeds. The finalist with the better mean is chosen. If their difference is still within
-its error, the other finalist stays as an alternative, and claims must hold for both.
+Every combination of values is tried with one seed. The two best combinations are the finalists of a
+setting, and are tried with a second seed. If the difference of the finalists is within its error,
+they are tried with further seeds. The finalist with the better mean is chosen. If the difference is
+still within its error, the other finalist stays as an alternative, and claims must hold for both.
 
 Only the metric on the validation split counts. Combinations with a diverged trial rank last.
 """
@@ -31,14 +31,14 @@ class Choice:
     """The values chosen for one setting of an arm.
 
     Attributes:
-        setting: the keys and values of that setting.
+        arm, setting: the arm, and the keys and values of the setting.
         values: the chosen values, by key.
-        alternative: the other finalist's values if trials cannot tell it from the chosen one.
+        alternative: the values of the other finalist if the difference is within its error.
         among: the number of combinations of values that were tried.
         difference: how much worse the other finalist's mean is, in the metric of the trials. None
             if there is no other finalist.
-        error: half the width of the 95 % interval of that difference. The variance is estimated as
-            for claims (statistics/blocks.py). None if it is unknown.
+        error: half the width of the 95 % interval of that difference; None if it is unknown. The
+            variance is estimated as for claims (statistics/blocks.py).
         best: the ids of the runs with the chosen values.
         trials: the ids of all runs of this setting.
     """
@@ -78,9 +78,7 @@ def ranked(table: Table) -> list[list[Point]]:
     for row in table.rows:
         if row["state"] == State.DONE and number(row.get(table.metric)) is None:
             problem = f"run {sanitize(row['run'])} was trained without {table.metric}"
-            remedy = (
-                "correct experiment.tune.by, or try other seeds (experiment.tune.seeds)"
-            )
+            remedy = "correct experiment.tune.by, or set other seeds in experiment.tune.seeds"
             raise UserError(f"{table.name}: {problem}; {remedy}.")
     groups: dict[str, list[Point]] = {}
     for point in points(table, table.metric):
@@ -97,7 +95,7 @@ def ranked(table: Table) -> list[list[Point]]:
         group.sort(key=first, reverse=True)
         best = group[0]
         if len(best.values) < len(best.runs):
-            tried = f"every trial like {sanitize(best.name)} diverged"
+            tried = f"all trials of one setting diverged, such as {sanitize(best.name)}"
             raise UserError(
                 f"{table.name}: in arm {sanitize(best.arm)}, {tried}; set other values in "
                 "experiment.tune."
@@ -121,7 +119,7 @@ def choices(table: Table) -> list[Choice]:
             for seed in best.values
         }
     # Finalists share their seeds, so estimate the variance of their differences. If two arms share
-    # the runs of a point, its differences count once, because `apart` is keyed by run ids.
+    # a point, its differences count once, because the keys of `apart` are run ids.
     variances = dict(zip(apart, moderated(table_of([*apart.values()])), strict=True))
 
     found = []
@@ -151,7 +149,7 @@ def choices(table: Table) -> list[Choice]:
 
 
 def _finalists(group: Sequence[Point], sign: int) -> list[Point]:
-    """Return the finalists of a setting, best first. They have more seeds than the others."""
+    """Return the finalists of a setting, best first: the best trials that have all seeds."""
     seeds = max(len(point.runs) for point in group)
     confirmed = [one for one in group[:FINALISTS] if len(one.values) == seeds]
     return sorted(confirmed, key=lambda point: -sign * point.mean)

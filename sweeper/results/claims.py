@@ -1,9 +1,9 @@
 """The claims that an experiment can judge.
 
 A claim is a pure function `claim(design, *, <role>="<arm>", ...) -> Statement`. It returns
-contrasts of points and how they combine (results/design.py). results/decision.py judges the
-contrasts, explains the decision and computes its expected cost. The first line of the function's
-docstring is the claim as a question.
+contrasts of points, combined by `All` and `AnyOf` (results/design.py). results/decision.py judges
+the contrasts, explains the decision, and estimates how many seeds a decision needs. The first line
+of the function's docstring is the claim as a question.
 
 To add a claim, write a function here and list its name under `claims` in the experiment's yaml. A
 package registers a module instead, with a function called `claim`.
@@ -43,7 +43,7 @@ def standard_worsens_beyond(design: Design, *, standard: str = "standard") -> St
     """Does the heuristic head size = embedding size / heads get worse beyond some number of heads?
 
     The claim is from the paper's Figure 1a and Table 1. It compares models of equal embedding size,
-    number of parameters and feed-forward size. It is supported if at every embedding size the
+    number of parameters and feed-forward size. It is supported if, at every embedding size, the
     largest number of heads is worse than some smaller number.
     """
     alike = [
@@ -103,8 +103,9 @@ def small_beats_large(
     }
     if not strict:
         raise Unanswerable(
-            f"The claim needs a model with a fixed head size, an embedding below {largest:.0f}, "
-            f"and no more parameters than the standard models of embedding size {largest:.0f}."
+            f"The claim needs a model of the arm {fixed} with an embedding below {largest:.0f} and "
+            f"no more parameters than the standard models of embedding size {largest:.0f}; add it "
+            "to the experiment's grid."
         )
     winners = []
     for one in strict.values():
@@ -129,14 +130,15 @@ def saves_parameters(
     """Do heads of a fixed size reach the loss of the standard heuristic with fewer parameters?
 
     The claim is from the paper's Figures 1 and 4. It compares the losses at the largest size that
-    both arms reach. If the fixed arm's loss is lower there, a smaller model of that arm has the
-    standard loss. Losses between points are interpolated linearly in the logarithm of the number of
-    parameters. In the standard arm, every number of heads that occurs at all sizes has its own
-    curve.
+    both arms reach. If the arm `fixed` has the lower loss there, a smaller model of that arm has
+    the loss of the arm `standard`. Losses between points are interpolated linearly in the logarithm
+    of the number of parameters. In the arm `standard`, every number of heads that occurs at all
+    sizes has its own curve.
     """
     if design.metric.rpartition("/")[2] not in LOSSES:
         raise Unanswerable(
-            f"The claim needs a metric that is a loss, not {design.metric}."
+            f"The claim needs a metric that is a loss ({', '.join(LOSSES)}), not "
+            f"{design.metric}; leave the claim out, or set another metric."
         )
     rivals = design.of(standard)
     sizes = {at(point, "params_total") for point in rivals}
@@ -196,8 +198,8 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
             errors[count] = max(errors.get(count, 0.0), abs(at(point, "match_error")))
     if not weights:
         raise Unanswerable(
-            f"No point of the arm {rival} is matched with different runs of another arm; add "
-            "`match` to one of the arms."
+            f"No other arm has runs of its own that are matched to the arm {rival}; add `match` to "
+            "one of the arms."
         )
     pairs = len(weights) // 2
     equal = " or ".join(equal_within(*one) for one in sorted(errors.items()))
@@ -240,13 +242,14 @@ def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> State
 
     The paper does not make this claim. The arm `equal` has one head size in all layers. In every
     other arm, head sizes follow a schedule over the layers. The points of an arm differ only in the
-    number of heads. Models with equal numbers of heads and parameters form pairs. The mean over the
-    pairs decides. If the difference is within the margin, one size in all layers is no worse.
+    number of heads. The claim compares pairs of models with equally many heads and parameters. The
+    mean over the pairs decides. If the difference is within the margin, one size is no worse.
     """
     others = [arm for arm in design.arms if arm != equal]
     if not others:
         raise Unanswerable(
-            "The claim needs an arm whose head sizes differ between layers."
+            f"The claim compares the arm {equal} with arms whose head sizes differ between "
+            "layers, and there is none; add one."
         )
     parts = []
     for arm in others:
@@ -254,7 +257,7 @@ def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> State
         of_size = {(at(p, "model.heads"), at(p, "params_total")): p for p in rivals}
         if len(of_size) < len(rivals):
             raise Unanswerable(
-                f"The points of the arm {arm} differ in more than the number of heads; give all "
+                f"Settings of the arm {arm} differ in more than the number of heads; give all "
                 "other keys one value."
             )
         weights = []
@@ -263,7 +266,8 @@ def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> State
                 weights += [(1, one), (-1, other)]
         if not weights:
             raise Unanswerable(
-                f"No model of the arm {arm} has as many heads and parameters as one of {equal}."
+                f"No model of the arm {arm} has as many heads and parameters as one of the arm "
+                f"{equal}; add such models to the experiment's grid."
             )
         scaled = [(sign / (len(weights) // 2), one) for sign, one in weights]
         parts.append(Contrast(f"one size in all layers over {arm} sizes", scaled))
@@ -275,15 +279,16 @@ def bottleneck_limits_heads(design: Design, *, large: str = "large") -> Statemen
 
     The low-rank bottleneck implies this claim (the paper's section 3): more heads do not help if
     each is too small to express its attention. Every arm but `large` has small heads. The points of
-    an arm differ only in the number of heads. For each small arm, the claim subtracts its slope
-    over the number of heads from the slope of the arm `large`. So a gain that more heads bring at
-    any head size cancels out. A large head also has more parameters than a small one. The claim
-    `small_heads_lose_at_equal_width` compares models with equally many parameters.
+    an arm differ only in the number of heads. From the slope of the arm `large` over the number of
+    heads, the claim subtracts the slope of each other arm. So a gain that more heads bring at any
+    head size cancels out. A large head also has more parameters than a small one. In contrast, the
+    claim `small_heads_lose_at_equal_width` compares models with equally many parameters.
     """
     small = [arm for arm in design.arms if arm != large]
     if not small:
         raise Unanswerable(
-            f"The claim needs an arm with small heads besides the arm {large}."
+            f"The claim compares the arm {large} with arms of small heads, and there is none; add "
+            "one."
         )
     parts = []
     for arm in small:
@@ -306,9 +311,9 @@ def longer_sequences_take_larger_heads(
 ) -> Statement:
     """Is a larger head worth more where sequences are longer, as Theorem 1 implies?
 
-    The claim takes the slope over head sizes at each length, and then the slope of these slopes
-    over the lengths. So a gain that a longer context brings at any head size cancels out. The claim
-    uses one arm, whose points differ in sequence length and head size.
+    The claim fits a slope over head size at each length, and then a slope of these slopes over the
+    lengths. So a gain that a longer context brings at any head size cancels out. The claim uses one
+    arm, whose points differ in sequence length and head size.
     """
     lengths = curves("task.sequence_length", design.of(heads))
     grid = {n: numbered("model.head_size", curve) for n, curve in lengths.items()}
@@ -339,7 +344,7 @@ def causal_takes_half(design: Design, *, causal: str = "causal") -> Statement:
 
 
 def _knees(points: Sequence[Point], expected: Callable[[int], int]) -> Statement:
-    """Return the statement that at each length the error falls at the expected head size."""
+    """Return the statement that the error of each length falls at the expected head size."""
     lengths = curves("task.sequence_length", points)
     knees = [knee(curve, expected(round(n))) for n, curve in lengths.items()]
     return All([fall for own in knees for fall in own])
@@ -414,7 +419,8 @@ def wider_attention_wins(design: Design) -> Statement:
     for embedding, curve in _by_relative_width(design).items():
         if not {1.0, 2.0} <= curve.keys():
             raise Unanswerable(
-                f"The claim needs widths d and 2d at embedding size d = {embedding:.0f}."
+                f"The claim needs widths d and 2d (heads x head size) at embedding size d = "
+                f"{embedding:.0f}; add them to the experiment's grid."
             )
         words = f"width 2d over d at d = {embedding:.0f}"
         parts.append(over(curve[2.0], curve[1.0], words))
@@ -448,9 +454,9 @@ def width_has_an_optimum(design: Design) -> Statement:
 def optimum_moves_with_size(design: Design) -> Statement:
     """Is wide attention worth more in larger models, so that the best W/d grows with d?
 
-    W is the width, heads * head size, and d the embedding size. The claim takes the slope over
-    log(W/d) at each d, and then the slope of these slopes over log d. All models of one embedding
-    size have equally many parameters.
+    W is the width, heads * head size, and d the embedding size. The claim fits a slope over the
+    logarithm of W/d at each d, and then a slope of these slopes over the logarithm of d. All models
+    of one embedding size have equally many parameters.
     """
     return gain_grows(
         _by_relative_width(design),
@@ -466,7 +472,8 @@ def _by_relative_width(design: Design) -> dict[float, dict[float, Point]]:
         check_equal(points, "params_total", f"Models of embedding size {embedding:g}")
         if len(points) < 3:
             raise Unanswerable(
-                "The claim needs at least three widths at each embedding size."
+                "The claim needs at least three widths (heads x head size) at each embedding "
+                f"size, but {embedding:g} has {len(points)}; add them to the experiment's grid."
             )
         widths = numbered("width", points)
         found[embedding] = {width / embedding: p for width, p in widths.items()}

@@ -1,9 +1,9 @@
 """Collect the records of an experiment's runs into one table in memory.
 
-Stop 8 of the road (CONTRIBUTING.md). In: outputs/plans and outputs/runs; a command reads each file
-once. Out: a `Table` for each experiment; results/table.py has the schema of its columns. Next:
-results/judge.py and results/figures use these tables in memory. They do not read the files that
-`write_tables` writes.
+`collect` reads each file of outputs/plans and outputs/runs once, and returns a `Table` for each
+experiment. results/table.py has the schema of the columns. Verdicts and figures are made from the
+tables in memory, not from the files that `write_tables` writes. This file is stop 8 of the road
+through the code in CONTRIBUTING.md. Read results/judge.py next.
 
 The newest plan with the experiment determines the rows: one for each (arm, point, seed), even if
 its run is not done. A run that several arms use has a row in each. Sizes come from the plan, so
@@ -85,7 +85,7 @@ def collect(
         outputs: the outputs folder.
         experiments: names of experiments. None stands for all that were ever planned.
         faults: a list that collects the errors of tables and runs. If it is None, the first error
-            of a table is raised, and the row of a run that cannot be read says why.
+            of a table is raised. The error of a run is only in the column `reason` of its row.
 
     Raises:
         UserError: an experiment was never planned, or a plan cannot be read.
@@ -154,7 +154,7 @@ class Records:
         return bool(self.of(id).cells["state"] == State.DONE)
 
     def tables(self, plan: Plan) -> list[Table]:
-        """Return the tables of a plan. Runs that were not done yet are read again."""
+        """Return the tables of a plan. Read runs again if they were not done at the last call."""
         self._known = {id: own for id, own in self._known.items() if self.is_done(id)}
         return [self.table(name, plan) for name in plan["experiments"]]
 
@@ -170,11 +170,11 @@ class Records:
         return table
 
     def _asked(self, name: str, plan: Plan) -> dict[str, Any]:
-        """Return the late terms of an experiment, and further claims on its runs.
+        """Return the keys `asked_late` and `asked_too` of an experiment, unless they are empty.
 
-        `asked_late` holds the terms (claim, margin or error) that were first asked after some runs
-        were done. `asked_too` holds claims that other plans judge on the same runs, because all of
-        them share the chance of error (sweeper/results/judge.py). An empty key is left out.
+        `asked_late` holds each claim, margin or error rate that was first asked after some runs
+        were done. `asked_too` holds the claims that other plans judge on the same runs. These share
+        the chance of error with the claims of this plan (results/judge.py).
         """
         known = asked_in(self._store.outputs)
         own = asked_of(plan, name)
@@ -203,7 +203,7 @@ def _shared_gpus(files: Iterable[RunFiles]) -> bool:
 
 
 def before_training(plan: Plan, configs: Mapping[str, Data]) -> list[Table]:
-    """Return the tables of a plan with every run new; `configs` holds the configs by run id."""
+    """Return the tables of a plan before any run. `configs` has the config of each run by id."""
 
     def of(id: str) -> Collected:
         cells = {"run": id, "state": str(State.NEW)}
@@ -215,7 +215,7 @@ def before_training(plan: Plan, configs: Mapping[str, Data]) -> list[Table]:
 def collected(run: Run, config: Data) -> Collected:
     """Return the cells of a run (its config, state and measurements) and its files.
 
-    If the run has no record, `config` is used.
+    Use `config` if the run has no record.
     """
     status = run.status()
     cells: dict[str, Any] = {"run": run.id}
@@ -257,7 +257,7 @@ def _planned(config: Data) -> dict[str, Any]:
 
 
 def _measured(config: Data, result: Data, attempts: Sequence[Data]) -> dict[str, Any]:
-    """Return the cells of a run's result and of the attempts that led to it."""
+    """Return the cells that come from a run's result and from the attempts that led to it."""
     device = str(result.get("device") or "")
     hardware = [one.get("hardware", {}) for one in attempts[:-1]]
     devices = [str(one.get("gpu") or one.get("cpu") or "") for one in hardware]
@@ -282,7 +282,7 @@ def _measured(config: Data, result: Data, attempts: Sequence[Data]) -> dict[str,
 
 
 def _table(name: str, plan: Plan, of: Callable[[str], Collected]) -> Table:
-    """Return the table of an experiment; `of` returns a run's cells and files by its id."""
+    """Return the table of an experiment. `of` maps a run id to the run's cells and files."""
     points = [point for point in plan["points"] if point["experiment"] == name]
     swept = {key for point in points for key in point["values"]}
     # If one arm fixes a key and another varies it, the rows of both have a cell for it.
@@ -347,11 +347,11 @@ def _words(values: Data, ends: Counter[str]) -> str:
 
 
 def _sizes(point: Data, plan: Plan, tasks: Mapping[str, str | None]) -> dict[str, Any]:
-    """Return the sizes of a point's run, and the point that they are matched to.
+    """Return the cells for the sizes of a point's run, and for the point that it is matched to.
 
-    A fine-tuned model gets the parameter counts of its pre-trained model, including the output
-    layers. If a model starts from another one of the same task, `params_attention_saved` is the
-    share of attention parameters that it does without.
+    A fine-tuned model gets the parameter counts of its pre-trained model, with the output layers of
+    pre-training. A run that starts from another run of the same task re-parametrises the attention.
+    It gets `params_attention_saved`, the share of attention parameters that this removes.
 
     Args:
         point: the point in the plan.
@@ -383,7 +383,7 @@ def _columns(rows: Sequence[Data], swept: set[str]) -> list[str]:
         rest.remove("trials")
     metrics = [key for key in rest if "/" in key and key not in swept]
     keys = [key for key in rest if key not in metrics]
-    # The keys of the model come first.
+    # Sort the keys of the model first.
     keys.sort(key=lambda key: not key.startswith("model."))
     sizes = [key for key in SIZES if key in found or key in RESULT_KEYS]
     unused = {key for key in OPTIONAL if not any(row.get(key) for row in rows)}

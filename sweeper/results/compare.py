@@ -19,7 +19,7 @@ from sweeper.store.identity import can_change_results, identity
 from sweeper.store.numbers import plural
 
 Name = tuple[str, str]
-"""The arm of a point, and its settings in words."""
+"""The arm and the name of a point."""
 
 
 def compare(console: Console, outputs: Path, one: str, other: str) -> int:
@@ -72,7 +72,7 @@ def _tables(outputs: Path, sweep: str) -> list[Table]:
 def _verdicts_apart(
     a: Table, b: Table, one: str, other: str
 ) -> Iterator[tuple[str, bool]]:
-    """Yield (line, flipped) for each claim whose verdict or terms differ."""
+    """Yield (line, flipped) for each claim on which the verdicts or their terms differ."""
     before, after = ({_claim(v): v for v in verdicts_on(table)} for table in (a, b))
     for claim in sorted(before.keys() ^ after.keys()):
         word = one if claim in before else other
@@ -90,7 +90,7 @@ def _verdicts_apart(
 
 
 def _claim(verdict: Verdict) -> str:
-    """Return the name of a claim and its measure."""
+    """Return the name of a claim, and the metric that judged it."""
     return ", ".join(filter(None, [verdict.claim, verdict.measure]))
 
 
@@ -111,14 +111,14 @@ def _terms(numbers: Data) -> dict[str, str]:
         "error": f"{numbers['error']:g}",
         "claims": f"{numbers['claims']}",
         "confidence": f"{100 * numbers['confidence']:.4g} %",
-        "spread pooled over": "{values} values of {points} points".format(
+        "spread pooled over": "{values} values of {points} settings".format(
             **numbers["pooled"]
         ),
     }
 
 
 def _facts(one: Table, other: Table) -> Iterator[str]:
-    """Yield a line for each difference in the program's version, PyTorch and the device."""
+    """Yield a line for each of the columns code, torch and device that differs."""
     for column in ("code", "torch", "device"):
         before, after = (
             sorted({str(row[column]) for row in table.rows if row.get(column)})
@@ -136,7 +136,7 @@ def _facts(one: Table, other: Table) -> Iterator[str]:
 
 
 def _configs(one: Table, other: Table) -> Iterator[str]:
-    """Yield a line for each config key that differs, among the points that both plans have."""
+    """Yield a line for each config key that differs in a point which both plans have."""
     first, second = (
         {
             (row["arm"], row["point"], row.get("task")): identity(
@@ -165,7 +165,7 @@ def _word(value: Any) -> str:
 
 
 def differences(one: Table, other: Table) -> Iterator[str]:
-    """For each measure that both tables have, yield lines on changed and missing values."""
+    """Yield lines on changed and missing values, for each metric that judges both tables."""
     known = measures_of_arms(other)
     for measure in measures_of_arms(one):
         if measure not in known:
@@ -203,9 +203,9 @@ def _means(before: Point, after: Point) -> str:
 def _missing(
     word: str, own: Mapping[Name, Point], others: Mapping[Name, Point]
 ) -> list[str]:
-    """Return a line with the number of values that only the other table has.
+    """Return a line with the number of values that this table lacks and the other one has.
 
-    Return [] if there are none. `word` names the own table, "first" or "second".
+    Return [] if it lacks none. `word` is "first" or "second" and names this table.
     """
     lacking = 0
     for name, other in others.items():

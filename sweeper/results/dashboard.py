@@ -1,4 +1,4 @@
-"""Publication of results on Weights & Biases: tables, figures, verdicts and a saved view."""
+"""Publish tables, figures and verdicts on Weights & Biases, and save a view of the runs there."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ LOGIN = "; set WANDB_API_KEY, or run `wandb login` on a machine with internet ac
 JOB_TYPE = "experiment"  # the job type of W&B runs that hold a table
 STEP = "trainer/global_step"
 ARM = "names.arm"
-# The x-axes of scatter plots, as keys of a mirrored config. The head size is read from `size`,
-# because the config may derive it from the embedding size.
+# The x-axes of scatter plots: keys of the config that W&B has for a run. The head size is a key of
+# `size`, because model.head_size may be null.
 ACROSS = {
     "heads": "model.heads",
     "head size": "size.head_size",
@@ -85,7 +85,7 @@ def module(name: str, remedy: str) -> Any:
 
 
 @contextmanager
-def sentences() -> Iterator[None]:
+def as_user_error() -> Iterator[None]:
     """Turn every exception into a UserError, because the libraries of W&B can raise any type."""
     try:
         yield
@@ -105,7 +105,7 @@ def workspace(project: Project, tables: Sequence[Table]) -> Any:
     plots = module("wandb_workspaces.reports.v2", EXTRA)
 
     def by_arm(title: str, metric: str, *, log_y: bool = False) -> Any:
-        """Return a plot with a curve for each arm, the mean and standard deviation of its runs."""
+        """Return a plot of the mean and the standard deviation over the runs of each arm."""
         return plots.LinePlot(
             title=title,
             x=STEP,
@@ -118,7 +118,7 @@ def workspace(project: Project, tables: Sequence[Table]) -> Any:
         )
 
     def against(across: str, metric: str, words: str) -> Any:
-        """Return a plot with a point for each run."""
+        """Return a scatter plot with a point for each run."""
         return plots.ScatterPlot(
             title=f"{words} against {across}",
             x=plots.Config(ACROSS[across]),
@@ -134,7 +134,7 @@ def workspace(project: Project, tables: Sequence[Table]) -> Any:
     }
     for table in tables:
         sections[f"{table.name}: metrics"] = [
-            # W&B draws accuracies as they are stored, as fractions.
+            # Remove the unit, because W&B draws accuracies as stored, which is as fractions.
             against(across, measure.metric, measure.words.removesuffix(" (%)"))
             for measure in measures(table)
             for across in ACROSS
@@ -160,7 +160,7 @@ def workspace(project: Project, tables: Sequence[Table]) -> Any:
             if panels
         ],
         settings=ws.WorkspaceSettings(x_axis=STEP, max_runs=MOST_RUNS),
-        # Runs are not grouped: a scatter plot would show only one point for each group.
+        # Do not group runs, because a scatter plot would show only one point for each group.
         runset_settings=ws.RunsetSettings(
             filters=ws.And(ws.Metric("JobType") != JOB_TYPE)
         ),
@@ -195,11 +195,11 @@ def publish_dashboard(
         module("wandb_workspaces.workspaces", EXTRA)
         wandb = module("wandb", INSTALL)
         wandb.setup(wandb.Settings(silent=True))
-        with sentences():
+        with as_user_error():
             api = wandb.Api()
             project = Project(project.entity or api.default_entity, project.name)
     write_figures(outputs, tables)
-    with sentences():
+    with as_user_error():
         for table in tables:
             publish(outputs, table, verdicts[table.name], project, offline=offline)
         if offline:

@@ -1,4 +1,4 @@
-"""The decision on a claim by one measure, and the number of seeds it is expected to need."""
+"""The decision on a claim by one metric, and the number of seeds that a decision would need."""
 
 import math
 from bisect import bisect_left
@@ -18,7 +18,7 @@ from sweeper.results.design import (
     ranked,
 )
 from sweeper.results.evidence import Evidence, Measured
-from sweeper.results.speedup import speedups, why_unread
+from sweeper.results.speedup import speedups, why_no_speedup
 from sweeper.results.statistics.bimodal import is_bimodal
 from sweeper.results.statistics.blocks import (
     Estimate,
@@ -36,31 +36,31 @@ from sweeper.results.verdict import Decision, Found, Price, Terms, Verdict, expl
 from sweeper.store.numbers import plural
 from sweeper.store.plans import ERROR
 
-# If more seeds per point are needed, `Question.price` says that no number of seeds suffices.
+# If a decision needs more seeds per point, `Question.price` says that no number suffices.
 MOST = 1000
 # Every evaluation has at least this many rows, so an accuracy changes in steps of at most 1 / 20.
 _STEPS = 20
-# With fewer seeds per point, values can look bimodal by chance.
+# A bimodal claim gets more seeds up to this number, because fewer can look bimodal by chance.
 _BIMODAL_FROM = 10
 _BIMODAL = (
     "Seeds are bimodal: some runs learned and some did not, so the mean says little."
 )
 _DEPENDS = (
-    "It depends on the learning rate, and trials cannot tell two rates apart; add seeds of trials "
-    "(experiment.tune.seeds)."
+    "The decision depends on the learning rate, and trials cannot tell two rates apart; try them "
+    "with more seeds (experiment.tune.seeds)."
 )
 
 
 @dataclass(frozen=True)
 class Question:
-    """A claim, judged by one measure.
+    """A claim, judged by one metric.
 
-    Every contrast has three rows of weights over the distinct points: its own weights, and those of
-    its extremes over alternatives. Estimates and intervals have the same rows.
+    Every contrast has three rows of weights over the distinct points: `Contrast.weights` and the
+    two of `Contrast.extremes`. Estimates and intervals have the same rows.
 
     Attributes:
         name: the name of the claim.
-        measure: the measure that judges it, in words.
+        measure: the metric in words.
         statement: the combined contrasts of the claim.
         evidence: the points and their values.
         claims: the number of questions that share the chance of error.
@@ -83,7 +83,7 @@ class Question:
             if not self.evidence.weights([contrast.weights]).any():
                 raise Unanswerable(
                     f"Both sides of the comparison are the same runs: {contrast.words}; "
-                    "compare points that differ."
+                    "compare settings that differ."
                 )
 
     @cached_property
@@ -103,7 +103,7 @@ class Question:
 
     @cached_property
     def used(self) -> list[int]:
-        """The indices of the distinct points that the claim uses, in `evidence.measured`."""
+        """The indices in `evidence.measured` of the distinct points that the claim uses."""
         return np.flatnonzero(self.weights.any(axis=0)).tolist()
 
     @property
@@ -113,7 +113,7 @@ class Question:
 
     @cached_property
     def fewest(self) -> int:
-        """The smallest number of measurements of a point that the claim uses."""
+        """The number of measurements of the point that has the fewest."""
         return min(len(point.values) for point in self.points)
 
     @cached_property
@@ -135,7 +135,7 @@ class Question:
 
     @cached_property
     def _apart(self) -> np.ndarray:
-        """A mask of the rows whose intervals have no common part, of shape (rows,)."""
+        """A mask of the rows whose intersection is empty, of shape (rows,)."""
         return self.intersection.lows > self.intersection.highs
 
     @property
@@ -156,16 +156,17 @@ class Question:
         return Intervals(*(ends - above for ends in intervals(found, self._levels)))
 
     def _with_alternatives(self, rows: Intervals) -> Intervals:
-        """Return for each contrast the smallest interval that covers those of all its rows."""
+        """Return for each contrast the smallest interval that covers the intervals of its rows."""
         lows = rows.lows.reshape(-1, 3).min(axis=1)
         highs = rows.highs.reshape(-1, 3).max(axis=1)
         return Intervals(rows.values[::3], lows, highs)
 
     @cached_property
     def _hull(self) -> Intervals:
-        """The interval of each contrast that covers those of its rows.
+        """The interval of each contrast, wide enough for all alternatives.
 
-        If the intervals of a row lie apart, those of the newest analysis are taken.
+        It comes from the intersection of all analyses. If that is empty for any row, it comes from
+        the newest analysis.
         """
         joint = self.analyses[-1] if self._apart.any() else self.intersection
         return self._with_alternatives(joint)
@@ -207,11 +208,11 @@ class Question:
         zero = sum(point.zero for point in self.points)
         if any(point.alone for point in self.points):
             return (
-                "Every seed starts from the same pre-training, so the result holds for these "
-                "weights only; more fine-tunings say nothing about another pre-training."
+                "All seeds of a setting start from one pre-training, so the result says nothing "
+                "about other pre-trainings. To decide the claim, pre-train with more seeds."
             )
         if lost:
-            return f"{plural(lost, 'run')} of the claim failed or diverged and left no value."
+            return f"{plural(lost, 'run')} of the claim failed or diverged, so values are missing."
         if zero:
             return (
                 "Differences in per cent are undefined for values of 0 or less, which "
@@ -220,8 +221,8 @@ class Question:
         if self._apart.any():
             words = self.contrasts[self._apart.argmax() // 3].words
             return (
-                "The intervals of different analyses do not overlap, so one of them is "
-                f"wrong: {words}."
+                "The intervals of different interim analyses do not overlap, so one of them "
+                f"is wrong: {words}."
             )
         if self.fewest >= FIRST and not any(one.error for one in self.estimates):
             return (
@@ -239,7 +240,7 @@ class Question:
         if is_bimodal(seeds, self.evidence.range / _STEPS):
             return _BIMODAL
         if self.fewest < FIRST:
-            return f"Every point needs at least {FIRST} seeds; one has {self.fewest}."
+            return f"Every setting needs at least {FIRST} seeds; one has {self.fewest}."
         return None
 
     @cached_property
@@ -266,7 +267,7 @@ class Question:
         """Return the decision with its numbers and its explanation."""
         _, deciding, places = ranked(self.statement, self._hull)
         if self.decision is Decision.NOT_SUPPORTED:
-            # The contrast that contradicts the claim comes first.
+            # List first the contrast that contradicts the claim.
             places.sort(key=deciding.__ne__)
         listed = [self.found[place] for place in places]
         price = self.price()
@@ -279,14 +280,14 @@ class Question:
         unmeasured = sum(point.unmeasured for point in self.points)
         if unmeasured:
             numbers["unmeasured"] = unmeasured
-            points = f"{len(self.used) - unmeasured} of {len(self.used)} points"
-            text = f"Runs are finished for {points} that the claim uses."
+            settings = f"{len(self.used) - unmeasured} of {len(self.used)} settings"
+            text = f"Runs are finished for {settings} that the claim uses."
         else:
             chosen = Intervals(*(ends[::3] for ends in self.intersection))
             depends = self.decision is not self._decision(chosen)
             obstacle = self.obstacle or (_DEPENDS if depends else None)
             text = explain(self.decision, listed, self.terms, obstacle, price)
-            text = f"{text} {why_unread(self.evidence, self.contrasts)}".rstrip()
+            text = f"{text} {why_no_speedup(self.evidence, self.contrasts)}".rstrip()
         return Verdict(self.name, self.decision, text, numbers, self.measure)
 
     def price(self) -> Price | None:
@@ -315,8 +316,8 @@ class Question:
     def next_seeds(self, most: int) -> dict[str, int]:
         """Return the number of seeds that each point of the claim needs next.
 
-        The keys are the run ids of each point's first seed. Return {} if more seeds are useless, or
-        if a point would get more than `most`.
+        A point is named by the run id of its first seed. Return {} if more seeds are useless, or if
+        a point would get more than `most`.
         """
         following = max(self.fewest + 1, FIRST)
         bimodal = self.obstacle == _BIMODAL and following > _BIMODAL_FROM

@@ -1,8 +1,8 @@
 """The statements that claims return: contrasts of points, combined by `All` and `AnyOf`.
 
 A contrast is a sum of weight * mean over points. It is above 0 if the claim is right. A design
-holds the points of an experiment without measurements. So a claim can be checked, and its expected
-cost computed, before anything is trained.
+holds the points of an experiment without measurements, so a claim can be checked before anything is
+trained.
 """
 
 import math
@@ -117,8 +117,8 @@ def decide(
 class Ranked(NamedTuple):
     """The rank of a statement, its deciding contrast, and all contrasts in the order to name them.
 
-    The rank is 1 if the statement holds, -1 if it fails and 0 if it is open, and then the estimate
-    of the deciding contrast. Contrasts are numbered from left to right.
+    The rank has two numbers: first 1 if the statement holds, -1 if it fails or 0 if it is open;
+    then the estimate of the deciding contrast. Contrasts are numbered from left to right.
     """
 
     rank: tuple[int, float]
@@ -153,8 +153,8 @@ def with_alternatives(
 ) -> Statement:
     """Return the statement, with the extremes of each contrast over its points' alternatives.
 
-    The first replaces each point by the alternative that makes the contrast largest, the second by
-    the one that makes it smallest.
+    The first extreme replaces each point by the alternative that makes the contrast largest, the
+    second by the alternative that makes it smallest.
 
     Args:
         statement: the combined contrasts.
@@ -171,7 +171,7 @@ def with_alternatives(
         totals[id(point)] += weight
 
     def extreme(point: Point, sign: int) -> Point:
-        """Return the alternative with the largest effect. One without measurements comes first."""
+        """Return the point or alternative with the largest effect. nan counts as the largest."""
         every = [point, *point.alternatives]
         effects = [sign * totals[id(point)] * average(one) for one in every]
         return every[int(np.nan_to_num(effects, nan=math.inf).argmax())]
@@ -205,7 +205,8 @@ class Design:
         absent = [arm for arm in arms if arm not in self.arms]
         if absent:
             raise Unanswerable(
-                f"The experiment has no arm {' or '.join(absent)} that {self.metric} judges."
+                f"The experiment has no arm {' or '.join(absent)} with the metric {self.metric}; "
+                "add it, or leave the claim out."
             )
         return [point for point in self.points if point.arm in arms]
 
@@ -226,7 +227,8 @@ def numbered(column: str, given: Collection[Point]) -> dict[float, Point]:
     found = {at(point, column): point for point in given}
     if len(found) < len(given):
         raise Unanswerable(
-            f"The claim needs points with different values of {column}, but several have the same."
+            f"The claim needs different values of {column}, but several settings have the same "
+            "one; give all other keys one value."
         )
     return dict(sorted(found.items()))
 
@@ -242,8 +244,8 @@ def alone(column: str, given: Collection[Point]) -> list[Point]:
     others = [key for key in keys if len({point.cells.get(key) for point in found}) > 1]
     if others:
         raise Unanswerable(
-            f"The claim needs points that differ only in {column}, but these also differ in "
-            f"{', '.join(others)}."
+            f"The claim needs settings that differ only in {column}, but these also differ in "
+            f"{', '.join(others)}; give every other key one value."
         )
     return found
 
@@ -257,7 +259,8 @@ def check_equal(given: Collection[Point], column: str, words: str) -> float:
     error = max(numbers) / min(numbers) - 1
     if error > 0.01:
         raise Unanswerable(
-            f"{words} differ in {label(column)} by more than 1 %, but the claim needs them equal."
+            f"{words} differ in {label(column)} by {100 * error:.3g} %, but the claim needs "
+            "them equal; choose sizes that are equal within 1 %."
         )
     return error
 
@@ -267,7 +270,7 @@ def at(point: Point, column: str) -> float:
     value = point.at(column)
     if value is None:
         raise Unanswerable(
-            f"The claim needs a number in {column}, but a point of the arm {point.arm} has none."
+            f"The claim needs a number in {column}, but a setting of the arm {point.arm} has none."
         )
     return value
 
@@ -286,10 +289,10 @@ def over(one: Point, other: Point, words: str) -> Contrast:
 
 
 def trend(curve: Sequence[Point], column: str, words: str) -> Contrast:
-    """Return a contrast that is above 0 if a curve rises from its first point to its last.
+    """Return a contrast that is above 0 if a curve rises.
 
-    The rise is the slope of a straight line that is fitted to the points over the logarithm of
-    `column`.
+    A straight line is fitted to its points over the logarithm of a column. The contrast is the rise
+    of the line from the first point to the last.
     """
     weights = slopes([at(point, column) for point in curve])
     return Contrast(words, list(zip(weights, curve, strict=True)))
@@ -301,7 +304,7 @@ def ahead(design: Design, arm: str, rival: str, equal: str) -> Contrast:
     Raise Unanswerable if the points differ by more than 1 % in the column `equal`.
     """
     ours, theirs = design.of(arm), design.of(rival)
-    error = check_equal([*ours, *theirs], equal, f"Points of {arm} and {rival}")
+    error = check_equal([*ours, *theirs], equal, f"Settings of {arm} and {rival}")
     weights = [(1 / len(ours), point) for point in ours]
     weights += [(-1 / len(theirs), point) for point in theirs]
     return Contrast(f"{arm} over {rival} at {equal_within(equal, error)}", weights)
@@ -322,7 +325,8 @@ def larger_heads_gain_more(design: Design, arm: str, rival: str) -> Contrast:
     width, *others = {at(point, "width") for point in design.of(arm, rival)}
     if others:
         raise Unanswerable(
-            f"Points of {arm} and {rival} differ in width, but the claim needs equal widths."
+            f"Settings of {arm} and {rival} differ in width (heads x head size), but the claim "
+            "needs equal widths; give heads and head size equal products."
         )
     sizes, weights = trends_apart(design.of(arm), design.of(rival), "model.head_size")
     heads = f"from heads of {sizes[0]:.0f} to {sizes[-1]:.0f} at width {width:g}"
@@ -341,7 +345,8 @@ def trends_apart(
     shared = sorted(first.keys() & second.keys())
     if len(shared) < 2:
         raise Unanswerable(
-            f"The claim needs at least two values of {label(column)} that both arms have."
+            f"The arms share {plural(len(shared), 'value')} of {label(column)}, but the claim "
+            "needs at least two; give both arms the same values."
         )
     weights = list(zip(shared, slopes(shared), strict=True))
     return shared, [
@@ -353,7 +358,7 @@ def trends_apart(
 def slopes(sizes: Sequence[float]) -> list[float]:
     """Return a weight for the mean at each size, such that the weighted sum is a slope.
 
-    The slope is the rise from the first to the last size of a straight line, fitted over log size.
+    A straight line is fitted over log size. The slope is its rise from the first to the last size.
     """
     logs = np.log(np.asarray(sizes, dtype=np.float64))
     centred = logs - logs.mean()
@@ -368,11 +373,12 @@ def gain_grows(
 ) -> Contrast:
     """Return a contrast that is above 0 if an inner factor gains more where an outer one is larger.
 
-    Take the slope over the inner factor at each value of the outer factor. The contrast is the
-    slope of these slopes over the outer factor.
+    At each value of the outer factor, the means have a slope over the inner factor. The contrast is
+    the slope of these slopes over the outer factor.
 
     Args:
-        grid: the points by outer factor, in ascending order, and by inner factor.
+        grid: the points by the values of the outer factor, in ascending order, and by those of the
+            inner factor.
         sizes: both factors in words. The message of Unanswerable is "at least two {sizes}".
         words: a format string for the comparison. Its four fields are the first and the last value
             of the inner factor, then the last and the first value of the outer factor.
@@ -380,7 +386,9 @@ def gain_grows(
     outer = list(grid)
     inner = sorted(set.intersection(*(set(curve) for curve in grid.values())))
     if len(outer) < 2 or len(inner) < 2:
-        raise Unanswerable(f"The claim needs at least two {sizes}.")
+        raise Unanswerable(
+            f"The claim needs at least two {sizes}; add them to the experiment's grid."
+        )
     weights = [
         (across * along, grid[large][small])
         for large, across in zip(outer, slopes(outer), strict=True)
@@ -393,7 +401,8 @@ def keeps_improving(curve: Collection[Point], column: str, several: str) -> Stat
     """Return the statement that a curve rises over all its points, and also over its upper half."""
     if len(curve) < 3:
         raise Unanswerable(
-            f"The claim needs at least three values of {column}, not {len(curve)}."
+            f"The claim needs at least three values of {column}, not {len(curve)}; add values to "
+            "the experiment's grid."
         )
     ordered = alone(column, curve)
     upper = ordered[(len(ordered) - 1) // 2 :]
@@ -412,7 +421,7 @@ def keeps_improving(curve: Collection[Point], column: str, several: str) -> Stat
 def most_heads_lose(
     found: Sequence[tuple[str, Sequence[Point]]], shared: str
 ) -> Statement:
-    """Return the statement that in every group the most heads are worse than some fewer heads.
+    """Return the statement that, in every group, the most heads are worse than some fewer heads.
 
     Args:
         found: a description and the points of each group.
@@ -432,14 +441,14 @@ def most_heads_lose(
         parts.append(AnyOf(better))
     if not parts:
         raise Unanswerable(
-            f"No two points with different numbers of heads have equal {shared}; add such points "
-            "to the experiment's grid."
+            f"No two settings with different numbers of heads have equal {shared}; add such "
+            "settings to the experiment's grid."
         )
     return All(parts)
 
 
 def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
-    """Return the weights that interpolate a curve at a size, linearly in log parameters."""
+    """Return weights that interpolate a curve at a number of parameters, linearly in its log."""
     ordered = by("params_total", curve)
     for left, right in pairwise(ordered):
         low, high = at(left, "params_total"), at(right, "params_total")
@@ -453,12 +462,13 @@ def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
 
 
 def knee(curve: Collection[Point], expected: int) -> list[Contrast]:
-    """Return contrasts for a tenfold fall of the error at the expected head size, not before."""
+    """Return contrasts which say that the error falls tenfold at a head size, and not before."""
     by_size = numbered("model.head_size", curve)
     length = at(next(iter(by_size.values())), "task.sequence_length")
     if not {expected - 1, expected} <= by_size.keys():
         raise Unanswerable(
-            f"The claim needs head sizes {expected - 1} and {expected} for n = {length:.0f}."
+            f"The claim needs head sizes {expected - 1} and {expected} for sequence length "
+            f"{length:.0f}; add them to the experiment's grid."
         )
     order = math.log(10)
 

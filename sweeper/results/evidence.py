@@ -1,4 +1,4 @@
-"""The evidence on claims by one measure: a table of values by point and seed.
+"""The evidence on claims by one metric: a table of values by point and seed.
 
 A measurement is one training from scratch, with the runs that start from it. Several fine-tunings
 of one pre-training are averaged, because they share one random draw. Points with the same runs are
@@ -31,8 +31,8 @@ from sweeper.store.asked import size_in_words
 COSTS = {"FLOPs": "training_flops", "seconds": "seconds"}
 """The costs of a run: the name of each in messages, and its column in the table."""
 
-# Other programs on the machine make a run wait for a processor. Training times are comparable only
-# if no point's share of time without waiting is below this fraction of another point's.
+# A run waits while other programs occupy the processor. Training times are comparable only if the
+# smallest share of time without waiting is at least this fraction of the largest.
 EVEN = 0.9
 
 # An interval of log ratios that reaches beyond both -FACTOR and FACTOR counts as unknown.
@@ -41,11 +41,11 @@ FACTOR = math.log(1e6)
 
 @dataclass(frozen=True)
 class Measured:
-    """A distinct point.
+    """A distinct point and its measurements.
 
     Attributes:
         runs: the run id of every planned seed, in the order of the plan.
-        values: its measurements by seed, larger being better. Several fine-tunings of one
+        values: the measurements by seed, larger being better. Several fine-tunings of one
             pre-training are one measurement, under the first of their seeds.
         lost: the number of seeds that will never have a value, because the run failed or is
             done without one.
@@ -53,10 +53,11 @@ class Measured:
         hours: the mean device hours of one measurement. If none is finished, the plan's estimate,
             or nan.
         costs: the mean of each of COSTS over finished measurements; nan if unknown.
-        share: the mean share of its training time in which a run did not wait for a processor; nan
-            if unknown.
+        share: the mean share of training time in which a run did not wait for a processor; nan if
+            unknown.
         devices: the kinds of device that trained the runs, joined by THEN.
-        trainings: the number of runs of one measurement, including the runs that they start from.
+        trainings: the number of runs that one measurement takes, including the runs that others
+            start from.
         alone: whether the point has several seeds that all start from one training.
     """
 
@@ -137,7 +138,7 @@ class Evidence:
         self.analyses = self._analyses([one["seeds_judged"] for one in rounds])
 
     def judged(self, value: float) -> float | None:
-        """Return a value on the scale of claims, larger being better.
+        """Return a value on the scale that claims judge, larger being better.
 
         If ratios are judged, return None for a value of 0 or less. A value below the metric's
         resolution counts as the resolution.
@@ -148,7 +149,7 @@ class Evidence:
         return self._better * math.log(value) if value > 0 else None
 
     def design(self) -> Design:
-        """Return the points in the form that claims take."""
+        """Return the points as the design that a claim takes."""
         return Design(self.points, self.metric)
 
     def place(self, point: Point) -> int:
@@ -156,21 +157,21 @@ class Evidence:
         return self._places[point.key]
 
     def weights(self, sums: Sequence[Weights]) -> Floats:
-        """Return the weights of these sums as an array of shape (sums, distinct points)."""
+        """Return the weights of weighted sums as an array of shape (sums, distinct points)."""
         found = np.zeros((len(sums), len(self.measured)))
         for row, weights in zip(found, sums, strict=True):
             for weight, point in weights:
                 row[self.place(point)] += weight
-        # If a point is on both sides of a contrast, its weights cancel up to rounding.
+        # If a point is on both sides of a contrast, its weights cancel up to a rounding error.
         found[np.abs(found) < NOTHING] = 0.0
         return found
 
     def costs(self, weights: Floats) -> dict[str, float | None]:
         """Return the ratio of each known cost between the two sides of a contrast.
 
-        A ratio is the exponential of the same contrast of log costs. The ratio of seconds is None
-        if the times cannot be compared: the runs used several kinds of device, shared a GPU, or
-        waited unequally long for a processor.
+        The ratio is the exponential of the contrast of log costs. The ratio of seconds is None if
+        the times cannot be compared: the runs used several kinds of device, shared a GPU, or waited
+        unequally long for a processor.
 
         Args:
             weights: the contrast, of shape (distinct points,).
@@ -207,7 +208,7 @@ class Evidence:
                 by_training[line[-1]["run"]][seed] = judged
             elif value is not None:
                 zero += 1
-            # A value will never follow: the run is done without one, or a run of the line failed.
+            # The seed will never have a value: its run is done, or a run of the line failed.
             elif states[0] == "done" or "failed" in states:
                 lost += 1
 

@@ -1,8 +1,8 @@
 """Judge the claims of an experiment on its table.
 
-Stop 9 of the road (CONTRIBUTING.md). In: the tables of results/collect.py. Out: a `Verdict` for
-each claim and measure, and the file outputs/tables/<experiment>.claims.json. Next:
-sweeper/stages/publish.py prints them.
+The functions take the tables of results/collect.py. They return a `Verdict` for each claim and
+metric, and write outputs/tables/<experiment>.claims.json. sweeper/stages/publish.py prints the
+verdicts. This file is stop 9, the last, of the road through the code in CONTRIBUTING.md.
 """
 
 import textwrap
@@ -31,8 +31,7 @@ def judge(
 ) -> Verdicts:
     """Return the verdicts on each table, and write them beside its .csv.
 
-    The error of a table that cannot be judged is appended to `faults`. If it is None, the error is
-    raised.
+    If a table cannot be judged, append its error to `faults`, or raise it if `faults` is None.
 
     Raises:
         UserError: a claim or a metric is unknown.
@@ -50,7 +49,7 @@ def judge(
 
 
 def verdicts_on(table: Table) -> list[Verdict]:
-    """Return the verdict on each claim of the experiment, for each of its measures."""
+    """Return a verdict on each claim of the experiment by each metric that judges it."""
     caveats = [*tuned_in_words(table.experiment), *mixed(table)]
     if table.accepts_mixed_code and table.mixed_code:
         caveats.insert(0, table.mixed_code)
@@ -66,9 +65,9 @@ def verdicts_on(table: Table) -> list[Verdict]:
 
 
 def questions(table: Table) -> list[Question | Verdict]:
-    """Return a question for each claim and measure of the experiment.
+    """Return a question for each claim of the experiment and each metric that judges it.
 
-    A claim that its points cannot decide is returned as an undecided verdict with the reason.
+    If the points of the experiment cannot decide a claim, return an undecided verdict instead.
     """
     named = table.experiment.get("claims") or ()
     judged_by = measures(table) if named else []
@@ -101,9 +100,9 @@ def decidable(table: Table) -> list[Question]:
 
 
 def _asked_after(table: Table, question: Question) -> dict[str, Sequence[str]]:
-    """Return the runs that were done when a term of the question was first asked.
+    """Return the runs that were done before a term was first asked, for each term asked late.
 
-    The keys are the terms: "claim", "margin" and "error".
+    The terms are "claim", "margin" and "error".
     """
     late = table.provenance.get("asked_late", {})
     claim, metric = f"claim {question.name}", f"margin {question.evidence.metric} "
@@ -123,8 +122,8 @@ def check_decidable(table: Table) -> None:
         rest = [claim for claim in table.experiment["claims"] if claim not in reasons]
         why = " ".join(f"{claim}: {reason}" for claim, reason in reasons.items())
         raise UserError(
-            f"{sanitize(table.name)} has claims that its points cannot decide. {why} Plan the "
-            "points that these claims need, or leave the claims out: "
+            f"{sanitize(table.name)} has claims that its settings cannot decide. {why} Plan the "
+            "settings that these claims need, or leave the claims out: "
             f"'experiment.claims=[{','.join(rest)}]'."
         )
 

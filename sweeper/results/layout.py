@@ -31,12 +31,12 @@ FAINT_INK = RC["axes.edgecolor"]
 FONTS = (*RC["font.sans-serif"], *RC["font.monospace"])
 
 _PAD_PT = 3.0
-# The width of a letter, as a fraction of the font size. Few lines have wider letters on average.
+# The estimated width of a letter, as a fraction of the font size. Few lines are wider on average.
 _LETTER = 0.56
 _LABEL_LETTERS = 48
 _HANDLE = 4  # the width of a legend's handle, in units of its font size
 
-# Leave out the dates and versions that matplotlib would write.
+# Leave out dates and versions, so that equal figures have equal bytes.
 _METADATA: dict[str, dict[str, None]] = {
     "pdf": {"CreationDate": None, "ModDate": None},
     "png": {"Software": None},
@@ -44,7 +44,7 @@ _METADATA: dict[str, dict[str, None]] = {
 }
 
 Style = dict[str, Any]
-"""Arguments of a line or of a text."""
+"""Keyword arguments of a matplotlib line or text."""
 
 Entry = tuple[tuple[Line2D, ...], str]
 """An entry of a legend: its handles, side by side, and its label."""
@@ -77,7 +77,7 @@ def _letters() -> frozenset[int]:
 def panels(count: int) -> tuple[Figure, list[Axes]]:
     """Return a figure with `count` panels side by side.
 
-    One panel is as wide as a column, several as the page.
+    A single panel is as wide as a column of text. Several are together as wide as the page.
     """
     width = COLUMN if count == 1 else DOUBLE_COLUMN
     figure = Figure(figsize=(width, width))

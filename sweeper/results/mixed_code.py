@@ -12,8 +12,7 @@ from sweeper.store.code import differing
 def code_apart(rows: Iterable[Row]) -> list[str] | None:
     """Return the parts of the code that differ between the rows' runs.
 
-    Return None if the code of a run is unknown. The list is empty if versions of the program
-    differ only in code that does not train these runs.
+    Return None if the code of a run is unknown. Code that none of these runs uses does not count.
     """
     trained = [row for row in rows if row.get("code")]
     states = [state for row in trained for state in row.get("code_parts") or [{}]]
@@ -40,7 +39,7 @@ def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
         return MixedCode({}, ()) if all_known else None
 
     revisions = {row["run"]: str(row.get("code")) for row in table.rows}
-    # A run that depends on no differing file has the same code in every revision. Do not count it.
+    # Do not count a run that depends on no differing file. Its code is the same in all revisions.
     groups = Counter(
         revisions[run]
         for run, own in states.items()
@@ -50,9 +49,9 @@ def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
 
 
 def _named_code(config: Data) -> dict[str, Any]:
-    """Return a nested config with only the names that select code.
+    """Return a nested config with only the names of the task, model, attention and optimizer.
 
-    These are the names of the task, model, attention variant and optimizer.
+    These names select the files that a run depends on.
     """
     variant = {"name": config.get("model.attention.name")}
     optimizer = config.get("optimizer.name")

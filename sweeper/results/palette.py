@@ -13,7 +13,10 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 class ArmLook(NamedTuple):
-    """Indices in PALETTE and MARKERS. Points of a `single` arm are hollow, without a line."""
+    """The look of an arm, as indices in PALETTE and MARKERS.
+
+    Points of a `single` arm are hollow and have no line.
+    """
 
     colour: int
     marker: int
@@ -23,7 +26,8 @@ class ArmLook(NamedTuple):
 def arm_looks(arms: Iterable[str]) -> dict[str, ArmLook]:
     """Return a look for each arm.
 
-    `matched` has the colour of `fixed`, because its points are resized points of `fixed`.
+    The arm `matched` has the colour of the arm `fixed`, because its points are resized points of
+    that arm.
     """
     # There are as many markers as colours. When colours repeat, each gets another marker.
     count = len(PALETTE)

@@ -30,7 +30,7 @@ from matplotlib.ticker import (
 from sweeper.results.judge import decidable
 from sweeper.results.layout import FAINT_INK, SMALL_PT, Entry, Style, lay_out, plain
 from sweeper.results.palette import MARKERS, PALETTE, arm_looks
-from sweeper.results.points import Point, Spreads, bent, guides, seed_spread
+from sweeper.results.points import Point, Spreads, guides, seed_spread, transformed
 from sweeper.results.remarks import (
     caveats,
     marks_in_words,
@@ -66,7 +66,7 @@ _LIGHTEST = 0.4  # an arm's first curve has this share of its colour; the rest i
 
 @dataclass(frozen=True)
 class Look:
-    """The style of a curve. Points of a `single` arm are hollow, without a line."""
+    """The style of a curve. Points of a `single` arm are hollow and have no line."""
 
     colour: str
     marker: str
@@ -114,9 +114,9 @@ class Mark:
 
 
 class Curves:
-    """The points of a table by one metric, as curves.
+    """The points of a table, grouped into curves, with their values of one metric.
 
-    If values span a factor of ten, means and intervals are computed from logarithms (`bent`).
+    If values span a factor of ten, means and intervals are computed from logarithms.
 
     Args:
         table: the table.
@@ -134,7 +134,7 @@ class Curves:
     ) -> None:
         self.table = table
         self.metric = metric or table.metric
-        self.points, self.back = bent(points, self.metric)
+        self.points, self.back = transformed(points, self.metric)
         self.spread = seed_spread(self.points)
 
         groups: dict[tuple[str, Any], list[Point]] = {}

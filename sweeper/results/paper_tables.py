@@ -56,7 +56,7 @@ class Block:
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A table: its blocks from top to bottom, and the notes below them. Its text is printable."""
+    """A table: blocks from top to bottom, and notes below them. All text is sanitized."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -64,7 +64,7 @@ class PaperTable:
 
 
 def has_paper_table(table: Table) -> bool:
-    """Return whether the experiment is shown as a paper's table."""
+    """Return whether results of the experiment are also shown as a table like those of papers."""
     about = table.experiment
     return about.get("figure") == "table" or bool(about.get("finetune"))
 
@@ -72,8 +72,8 @@ def has_paper_table(table: Table) -> bool:
 def paper_table(table: Table) -> PaperTable:
     """Return a table with a block of measured values for each arm, and the paper's numbers.
 
-    At the paper's scale, its numbers stand below the measured ones. Otherwise, they have their own
-    block.
+    If the experiment ran at the paper's scale, the paper's numbers stand below the measured ones.
+    Otherwise, they have a block of their own.
     """
     about = table.experiment
     published: Published = about.get("paper") or {}
@@ -139,7 +139,7 @@ def _cell(point: Point | None) -> str:
         return ABSENT
     values = list(point.values.values())
     spread = stdev(values) if len(values) > 1 else None
-    # Two decimals would hide small numbers.
+    # Small numbers need more than two decimals.
     digits = ".2g" if 0 < abs(point.mean) < 0.1 else ".2f"
     if digits == ".2f" and spread and spread < 0.005:
         digits = f".{1 - math.floor(math.log10(spread))}f"
@@ -153,7 +153,7 @@ def _cell(point: Point | None) -> str:
 
 
 def _paper(key: str, words: str, columns: Sequence[Data]) -> Line:
-    """Return a line with the paper's numbers under `key`.
+    """Return a line with the paper's numbers of one metric, `key`.
 
     A number is a scalar, or a list of a mean and its spread.
     """
@@ -272,7 +272,7 @@ _TABULAR = r"""\par\medskip
 
 
 def as_latex(content: PaperTable, name: str) -> str:
-    r"""Return a table environment with a tabular for each block and the label tab:`name`."""
+    r"""Return a LaTeX table with a tabular for each block, and with the label "tab:{name}"."""
 
     def escaped(text: str) -> str:
         return text.translate(_LATEX)
@@ -303,7 +303,7 @@ HEADER = ("arm", "point", "seeds", "mean", "sd", "parameters")
 
 
 def summarise(table: Table) -> list[str]:
-    """Return lines of text with the mean and standard deviation over seeds of each point."""
+    """Return each point's mean and standard deviation over seeds, as lines of text."""
     if has_paper_table(table):
         head, *lines = as_text(paper_table(table))
         return [f"{sanitize(table.name, 80)}: {head}", *lines]

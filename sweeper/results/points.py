@@ -1,4 +1,7 @@
-"""The points of a table with their values, the measures of an experiment, and its baselines."""
+"""The points of a table, the metrics that judge them, and the scores of simple baselines.
+
+A point is one setting with all its seeds.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +41,12 @@ class Point:
     Attributes:
         arm, name: the arm, and the setting in words.
         settings: the keys that the plan varies in this arm, with their values.
-        cells: the cells of its rows, by column. If seeds differ, the first value counts.
-        values: the metric of finished runs by seed, in the unit of the label (for example %).
+        cells: for each column, the first known value among the seeds.
+        values: the metric of each finished seed, in the unit of the label (for example %).
         runs: the run id of every planned seed.
         seconds: the training time of each finished run.
-        alternatives: the same setting with other values of the tuned keys that trials cannot tell
-            from the chosen ones.
+        alternatives: points that differ only in the tuned keys, if tuning could not tell whether
+            their values (for example another learning rate) are worse than the chosen ones.
         bounds: the smallest and the largest possible value of the metric.
         logs: whether `values` holds logarithms.
     """
@@ -88,8 +91,9 @@ class Point:
 def rows_of(table: Table, metric: str) -> list[Row]:
     """Return the rows of the runs that measure `metric`.
 
-    Without fine-tuning, these are all rows. With fine-tuning, they are the rows of the tasks with
-    this metric. If no task has it, they are the rows of the pre-training.
+    If an experiment fine-tunes and lists the metric under a task, return the rows of that task.
+    If it lists the metric under no task, return the rows of the pre-training. An experiment
+    without fine-tuning measures the metric in all rows.
     """
     finetune = table.experiment.get("finetune") or {}
     owners = {task for task, metrics in finetune.items() if metric in metrics}
@@ -99,14 +103,14 @@ def rows_of(table: Table, metric: str) -> list[Row]:
 
 
 def metric_of(table: Table, arm: str) -> str:
-    """Return the metric of an arm. By default, it is the metric of the experiment."""
+    """Return the metric that judges an arm: its own, or else that of the experiment."""
     return str(table.experiment["arms"].get(arm, {}).get("metric") or table.metric)
 
 
 def points(table: Table, metric: str) -> list[Point]:
-    """Return the points, in the order of the plan.
+    """Return the points of a table with their values of a metric, in the order of the plan.
 
-    The list has no alternatives. They are in the attribute `alternatives` of their point.
+    Alternatives are not in the list. `Point.alternatives` of the chosen point holds them.
     """
     found: dict[str, Point] = {}
     for row in rows_of(table, metric):
@@ -128,8 +132,8 @@ def points(table: Table, metric: str) -> list[Point]:
     chosen = []
     for point in found.values():
         chosen_point = found.get(str(point.cells.get("alternative_to")))
-        # If the newest plan chose values that an earlier plan had as an alternative, there is no
-        # other chosen point.
+        # An alternative is a point of its own if the table lacks the point that was chosen. Then a
+        # newer plan has chosen this one.
         if chosen_point is None:
             chosen.append(point)
         else:
@@ -150,10 +154,10 @@ def _bounds(metric: str, row: Row) -> tuple[float, float]:
 
 
 def seed_spread(given: Collection[Point]) -> Spreads:
-    """Return the variance between the seeds of each point, keyed by run ids.
+    """Return the variance between the seeds of each point, shrunk towards the pooled variance.
 
-    It is shrunk towards the pooled variance (statistics/blocks.py). Points without a usable
-    variance are left out: a seed diverged, all seeds are equal, or there is no degree of freedom.
+    Leave out a point if one of its seeds diverged, if all its seeds are equal, or if no degree of
+    freedom is left (statistics/blocks.py).
     """
     groups = {point.key: point.values for point in given if point.values}
     found = moderated(table_of([*groups.values()]))
@@ -164,14 +168,16 @@ def seed_spread(given: Collection[Point]) -> Spreads:
     }
 
 
-def bent(
+def transformed(
     points: Sequence[Point], metric: str
 ) -> tuple[list[Point], Callable[[float], float]]:
-    """Return the points, with logarithms as values if they span orders of magnitude.
+    """Take the logarithms of the points' values if the values span orders of magnitude.
 
-    Also return the function that converts values back: `math.exp`, or `float` if values are
-    unchanged. Logarithms are used if all values are positive, span a factor of LOGARITHMIC_FROM,
-    and are not in per cent.
+    That is, if all are positive, if they span a factor of LOGARITHMIC_FROM, and if they are not in
+    per cent. Otherwise, leave the values unchanged.
+
+    Returns:
+        The points, and the function that converts their values back: `math.exp` or `float`.
     """
     values = [value for point in points for value in point.values.values()]
     linear = schema_of(metric).most or not values or min(values) <= 0
@@ -186,8 +192,8 @@ def bent(
 
 
 TASKS = {"squad": "SQuAD", "mnli": "MNLI"}
-# Predictors that see little or nothing of the input. Their columns are
-# <split>/<baseline>_<metric>. If a metric has several, the first one sees nothing of the input.
+# Simple predictors and their labels. Their scores are in the columns <split>/<baseline>_<metric>.
+# Of all baselines of a metric, the first one sees nothing of the input.
 BASELINES = {
     "majority": "majority class",
     "bag_of_words": "bag of words",
@@ -199,7 +205,7 @@ BASELINES = {
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric of an experiment. `task` is empty without fine-tuning."""
+    """A metric that judges an experiment. `task` is its fine-tuning task, if there is one."""
 
     task: str
     metric: str
@@ -221,7 +227,7 @@ def numbers(rows: Iterable[Row], column: str) -> list[float]:
 
 
 def baselines(metric: str, rows: Collection[Row]) -> dict[str, float]:
-    """Return the mean score of each baseline by its name in words, lowest score first."""
+    """Return the mean score of each baseline, keyed by its label, lowest score first."""
     split, _, name = metric.rpartition("/")
     found = {}
     for baseline, words in BASELINES.items():
@@ -231,16 +237,16 @@ def baselines(metric: str, rows: Collection[Row]) -> dict[str, float]:
 
 
 def guides(table: Table) -> dict[str, float]:
-    """Return the perplexities of n-gram models by name; {} if runs have different ones."""
+    """Return the perplexities of n-gram models by label; {} if runs differ in their test data."""
     found = baselines(table.metric, table.rows)
     known = set(numbers(table.rows, TRIGRAM))
     return found if "trigram" in found and len(known) == 1 else {}
 
 
 def trigram_curve(table: Table, x: str) -> list[tuple[float, float]]:
-    """Return the trigram model's perplexity over `x`, in ascending order of `x`.
+    """Return pairs of a number in column `x` and the trigram model's perplexity, in order of `x`.
 
-    Return [] if it is the same for all runs, or if it differs between runs with equal `x`.
+    Return [] if the perplexity is the same for all runs, or differs between runs of equal `x`.
     """
     pairs = {(number(row.get(x)), number(row.get(TRIGRAM))) for row in table.rows}
     known = [(at, value) for at, value in pairs if at is not None and value is not None]
@@ -250,7 +256,7 @@ def trigram_curve(table: Table, x: str) -> list[tuple[float, float]]:
 
 
 def measures(table: Table) -> list[Measure]:
-    """Return the measures of an experiment: its metric, or the metrics of its fine-tuned tasks."""
+    """Return the metrics that judge an experiment: its own, or those of its fine-tuning tasks."""
     finetune = table.experiment.get("finetune") or {"": [table.metric]}
     return [
         Measure(task, metric)
@@ -260,7 +266,7 @@ def measures(table: Table) -> list[Measure]:
 
 
 def measures_of_arms(table: Table) -> list[Measure]:
-    """Return the measures of an experiment, including its arms' own metrics."""
+    """Return the metrics that judge an experiment or one of its arms."""
     if table.experiment.get("finetune"):
         return measures(table)
     own = [metric_of(table, arm) for arm in table.experiment["arms"]]

@@ -1,4 +1,4 @@
-"""The sentences below every result: its origin, its tuning, its baselines and its caveats."""
+"""The sentences below a result, on its runs, tuning, baselines and caveats."""
 
 import math
 from collections import Counter, defaultdict
@@ -28,7 +28,7 @@ _VERSIONS = {
 # A run has not learned if its lead over a baseline is at most this share of the best run's lead.
 _LITTLE = 0.1
 _NAMED = 4  # a sentence names at most this many settings
-# Metrics of language models that are functions of a run's perplexity.
+# These metrics are functions of perplexity, so runs are compared with baselines by perplexity.
 _OF_PERPLEXITY = ("test/loss", "test/perplexity_per_word")
 
 
@@ -41,7 +41,7 @@ def span(values: Collection[Any]) -> str:
 
 
 def origin(table: Table) -> list[str]:
-    """Return sentences on a result's mixed code, dataset, scale and overrides."""
+    """Return sentences on what was trained: dataset, scale, overrides, and any mixed code."""
     text, scale = table.experiment.get("text"), table.experiment.get("scale")
     fixed = f"With {', '.join(table.fixed)}." if table.fixed else ""
     lines = (table.mixed_code, text and f"Text: {text}; {scale} scale.", fixed)
@@ -49,7 +49,7 @@ def origin(table: Table) -> list[str]:
 
 
 def caveats(table: Table) -> list[str]:
-    """Return sentences on a result's tuning, differences between its runs, and missing runs."""
+    """Return sentences on tuning, on differences between runs, and on missing runs."""
     found = [*tuned_in_words(table.experiment), *mixed(table), missing(table)]
     return [line for line in found if line]
 
@@ -64,8 +64,8 @@ def tuned_in_words(experiment: Data) -> list[str]:
     points = span([*Counter(choice["arm"] for choice in found).values()])
     seeds = span([len(choice["best"]) for choice in found])
     chosen = (
-        f"{names} chosen on validation among {among} at {points} points of each arm, the two best "
-        f"with {seeds} seeds"
+        f"{names} chosen on validation among {among} values at {points} settings of each arm, the "
+        f"two best with {seeds} seeds"
     )
     sentences = [f"{chosen[0].upper()}{chosen[1:]}: {_by_arm(found)}."]
     if at_end := [one for one in found if one["at_end"]]:
@@ -84,7 +84,7 @@ def tuned_in_words(experiment: Data) -> list[str]:
 
 
 def _by_arm(choices: Sequence[Data]) -> str:
-    """Return for each arm the range of the chosen values, as text."""
+    """Return the range of the chosen values as text, for each arm."""
     by_arm: dict[str, list[Data]] = defaultdict(list)
     for one in choices:
         by_arm[one["arm"]].append(one["values"])
@@ -95,7 +95,7 @@ def _by_arm(choices: Sequence[Data]) -> str:
 
 
 def missing(table: Table) -> str:
-    """Return the sentence about runs that lack a metric of the experiment; "" if none does."""
+    """Return a sentence on the runs that lack a metric of the experiment; "" if there are none."""
     finetune: Mapping[str, list[str]] = table.experiment.get("finetune") or {}
     without: dict[str, str] = {}
     for row in table.rows:
@@ -153,7 +153,7 @@ def mixed(table: Table) -> list[str]:
 
 
 def matching_errors(table: Table) -> list[str]:
-    """Return a sentence on the largest matching error, for each count that points match."""
+    """Return a sentence on the largest matching error in each column that points match."""
     worst: dict[str, float] = {}
     for row in table.rows:
         error = number(row.get("match_error"))
@@ -169,26 +169,26 @@ def matching_errors(table: Table) -> list[str]:
 
 
 def marks_in_words(points: Collection[Point], *spreads: Spreads) -> list[str]:
-    """Return a sentence on the marks of a figure: its means, intervals and seeds."""
+    """Return a sentence that explains the marks of a figure: means, intervals and single seeds."""
     counts = [len(point.values) for point in points if point.values]
     degrees = [round(spread.df) for own in spreads for spread in own.values()]
     if not counts:
         return []
     if not degrees:
         return [
-            "One seed per point: the spread between seeds is unknown, so there is no interval."
+            "One seed per setting: the spread between seeds is unknown, so there is no interval."
         ]
     average = "Geometric mean" if any(point.logs for point in points) else "Mean"
     return [
         f"{average} of {span(counts)} seeds, 95 % interval (Student's t, spread between seeds "
-        f"moderated over points: {span(degrees)} degrees of freedom). Faint marks: single seeds."
+        f"moderated over settings: {span(degrees)} degrees of freedom). Faint marks: single seeds."
     ]
 
 
 def scores_of_baselines(table: Table) -> list[str]:
-    """Return a sentence on the scores of simple predictors, for each measure with such scores.
+    """Return sentences on the scores of baselines, one for each metric that has such scores.
 
-    N-gram models are left out: `standing` compares with them.
+    N-gram models are left out, because `standing` compares with them.
     """
     sentences = []
     for measure in measures_of_arms(table):
@@ -200,7 +200,7 @@ def scores_of_baselines(table: Table) -> list[str]:
 
 
 def standing(table: Table) -> list[str]:
-    """Return a sentence that compares models with n-gram models, for each measure that has them."""
+    """Return sentences that compare runs with n-gram models, one for each metric."""
     sentences = []
     for measure in measures_of_arms(table):
         models = baselines(measure.metric, table.rows)
@@ -228,7 +228,7 @@ def _extent(table: Table, words: str) -> str:
 
 
 def _between(metric: str, point: Point) -> str:
-    """Return in words between which n-gram models the mean of a point lies."""
+    """Return text that says between which n-gram models the mean of a point lies."""
     reached = baselines(metric, [point.cells])
     better = [words for words, value in reached.items() if value < point.mean]
     worse = [words for words, value in reached.items() if value >= point.mean]
@@ -240,7 +240,7 @@ def _between(metric: str, point: Point) -> str:
 
 
 def not_learned(table: Table) -> list[str]:
-    """Return for each measure the sentence on seeds that are no better than a baseline."""
+    """Return sentences on the seeds that are no better than a baseline, one for each metric."""
     found = [not_learned_by(one, table) for one in measures_of_arms(table)]
     return [sentence for sentence in found if sentence]
 

@@ -1,7 +1,7 @@
-"""Verdicts on scores of any program: a CSV with a row for each arm and seed.
+"""Verdicts on the scores of any program, in a CSV with a row for each arm and seed.
 
-The rule that judges the claims of a sweep (statistics/blocks.py) compares each arm with the
-baseline. All arms and metrics of a file share the chance of a wrong verdict.
+Each arm is compared with a baseline arm, by the rule that judges the claims of a sweep
+(statistics/blocks.py). All comparisons of a file share the chance of a wrong verdict.
 """
 
 import math
@@ -25,7 +25,7 @@ from sweeper.store.numbers import plural
 
 BETTER = {"lower": -1, "higher": 1}
 MOST_ROWS = 10_000
-# Limit the seeds of an arm, because the block rule makes an interim analysis after each seed.
+# With more seeds an arm would take too long, because each seed adds an interim analysis.
 MOST_SEEDS = 200
 # The optional cost columns of a file, and their names in a table.
 _COSTS = {"flops": "training_flops", "seconds": "seconds"}
@@ -46,7 +46,8 @@ def judge_table(path: Path) -> list[Verdict]:
     table = read_table(path)
     if not table.experiment.get("claims"):
         raise UserError(
-            f"The experiment of {path} has no claims; add claims to its yaml, and repeat its sweep."
+            f"The experiment of {path} has no claims; add `claims` to the experiment's yaml, and "
+            "repeat the sweep."
         )
     return verdicts_on(table)
 
@@ -74,7 +75,8 @@ def judge_scores(
         earlier = _earlier(history, pair)
         if not set(earlier["metric"]) & set(checked["metric"]):
             raise UserError(
-                "The history and the scores have no metric in common; correct the column metric."
+                "The history and the scores have no metric in common; correct the column `metric` "
+                "of one of them."
             )
         every = pd.concat([checked, earlier])
 
@@ -112,7 +114,10 @@ def read_scores(path: Path) -> pd.DataFrame:
     except OSError as error:
         why = f"cannot be read ({error.strerror}); correct the path"
     except ValueError as error:
-        why = f"is not a CSV with a header ({' '.join(str(error).split())})"
+        problem = " ".join(str(error).split())
+        why = (
+            f"is not a CSV ({problem}); begin it with a header, such as arm,seed,value"
+        )
     raise UserError(f"{path} {why}.")
 
 
@@ -122,7 +127,10 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
     Raise UserError if a column is missing or a cell cannot be judged.
     """
     if not isinstance(frame, pd.DataFrame):
-        raise UserError("scores must be a pandas DataFrame with a row for each run.")
+        raise UserError(
+            f"The scores are a {type(frame).__name__}; pass a pandas DataFrame with a row for each "
+            "arm and seed."
+        )
     if len(frame) > MOST_ROWS:
         raise UserError(
             f"The scores have more than {MOST_ROWS:,} rows; keep one row for each arm and seed."
@@ -133,7 +141,7 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
         has = ", ".join(map(str, frame.columns[:20]))
         raise UserError(
             f"The scores lack the column {', '.join(missing)}. They have {has}; expected arm, "
-            f"{pair} and value. To pair rows by another column than {pair}, set --pair."
+            f"{pair} and value. Rename columns, or use --pair to name the column that pairs rows."
         )
     if frame.empty:
         raise UserError("The scores have no rows; expected one for each arm and seed.")
@@ -164,17 +172,17 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
     most = found.groupby(["arm", "metric"]).size().max()
     if most > MOST_SEEDS:
         raise UserError(
-            f"An arm has {most:,} rows; expected at most {MOST_SEEDS:,}, one for each seed. Remove "
-            "the other rows from the file."
+            f"An arm has {most:,} rows; expected at most {MOST_SEEDS:,}, one for each seed. Keep "
+            "only the final score of each seed, or fewer seeds."
         )
     return found
 
 
 def _earlier(history: pd.DataFrame, pair: str) -> pd.DataFrame:
-    """Return the checked earlier scores.
+    """Return the earlier scores, checked.
 
-    Arms and seeds get a prefix, so that none has the name of an arm or seed to judge. If there is a
-    column `comparison`, arms and seeds of different comparisons also count as different.
+    Arms and seeds get a prefix, so that none has the name of an arm or seed to judge. If the
+    history has a column `comparison`, its value becomes part of these names, too.
     """
     comparison = history.get("comparison", pd.Series("", history.index)).astype(str)
     named = {
@@ -187,7 +195,7 @@ def _earlier(history: pd.DataFrame, pair: str) -> pd.DataFrame:
 
 
 def _margins(text: str | None) -> Data:
-    """Convert the option --margin into the key `margin` of an experiment; {} for None."""
+    """Return the key `margin` of an experiment for the option --margin; {} if it is not set."""
     if text is None:
         return {}
     size = pd.to_numeric(text.strip().removesuffix("%"), errors="coerce")
@@ -214,7 +222,7 @@ def _baseline(arms: Sequence[str], named: str | None) -> str:
     """Return the arm that the others are compared with: `named`, or the first."""
     if named is not None and named not in arms:
         expected = f"an arm of the scores ({', '.join(arms[:20])})"
-        raise invalid_value("--baseline", named, expected, "correct it")
+        raise invalid_value("--baseline", named, expected, "name one of them")
     if len(arms) < 2:
         raise UserError(
             f"The scores have only one arm, {arms[0]}; a verdict compares at least two. Name the "
@@ -227,8 +235,8 @@ def _table(rows: pd.DataFrame, experiment: Data) -> Table:
     """Return scores as a table with one run per row.
 
     Seeds are numbered in ascending order, or alphabetically if their names are not numbers. The
-    rule analyses the first seeds before later ones. So their order must not depend on the order of
-    rows.
+    order of the rows must not matter, because interim analyses add seeds in the order of their
+    numbers.
     """
     names = pd.DataFrame({"name": rows["pair"].unique()})
     names["size"] = pd.to_numeric(names["name"], errors="coerce")
@@ -249,7 +257,7 @@ def _table(rows: pd.DataFrame, experiment: Data) -> Table:
 
 
 def _pairs(evidence: Evidence, one: Point, other: Point, pair: str) -> str:
-    """Return a sentence on the number of rows in a comparison."""
+    """Return a sentence on how many rows a comparison uses, and on whether it pairs them."""
     own, others = (
         ~np.isnan(evidence.values[evidence.place(point)]) for point in (one, other)
     )

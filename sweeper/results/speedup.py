@@ -31,7 +31,7 @@ def speedups(
         evidence: the points and their curves.
         contrast: the compared points.
         costs: the costs to return, a subset of COSTS.
-        level: the chance of error at each end.
+        level: the chance that the true value lies beyond one end of the interval.
     """
     found = {}
     pairs = _pairs(contrast)
@@ -54,10 +54,10 @@ def speedups(
     return found
 
 
-def why_unread(evidence: Evidence, contrasts: Sequence[Contrast]) -> str:
+def why_no_speedup(evidence: Evidence, contrasts: Sequence[Contrast]) -> str:
     """Return a sentence if the learning-rate schedule rules out effective speedups, else "".
 
-    Also return "" if no contrast compares pairs of points. It then has no speedup to rule out.
+    Also return "" if no contrast compares pairs of points, since only pairs have a speedup.
     """
     schedules = {
         str(own.config.get("optimizer.schedule")) for own in evidence.files.values()
@@ -91,9 +91,9 @@ def _pairs(contrast: Contrast) -> list[tuple[float, Point, Point]]:
 def _log(evidence: Evidence, cost: str, one: Point, other: Point, seed: int) -> float:
     """Return the log speedup of a point over another for one seed.
 
-    It is nan if a run is not measured. It is infinite if the better run starts below the other
-    run's last loss. Between validations, the loss is interpolated linearly in the logarithm of the
-    step.
+    Return nan if one of the two runs is not measured, and an infinity if the better run starts
+    below the other run's last loss. Between validations, interpolate the loss linearly in the
+    logarithm of the step.
     """
     runs = [point.runs.get(seed, "") for point in (one, other)]
     curve, others = (evidence.files.get(run, RunFiles()).curve for run in runs)

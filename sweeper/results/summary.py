@@ -25,7 +25,7 @@ def brief(
     """Yield the lines of `on_claims`. If there are several experiments, add their caveats.
 
     Experiments with the same caveat, such as missing runs, share a line. A single experiment needs
-    no caveats here, because `summarise` returns them.
+    no caveats here, because the lines of `summarise` have them.
     """
     noted = tables if len(tables) > 1 else ()
     for table in noted:
@@ -47,9 +47,10 @@ def brief(
 def on_claims(
     tables: Sequence[Table], verdicts: Mapping[str, Sequence[Verdict]], width: int
 ) -> Iterator[Text]:
-    """Yield a line for each claim and decision, with the cost of deciding it or its main reason.
+    """Yield lines with the decision on each claim, and the cost of deciding it or the main reason.
 
-    Measures with the same decision share a line, which quotes the measure that needs most seeds.
+    If several metrics lead to the same decision on a claim, they share a line. The line quotes the
+    metric that needs the most seeds.
     """
     rows = [_HEAD]
     for table in tables:
@@ -77,7 +78,7 @@ def on_claims(
 
 
 def _seeds(verdict: Verdict) -> float:
-    """Return the seeds per point that a decision needs: 0 if unknown, inf if none suffice."""
+    """Return the seeds per point that a decision needs: 0 if unknown, inf if no number suffices."""
     price = verdict.numbers.get("price")
     return (price["seeds"] or math.inf) if price else 0
 
@@ -87,8 +88,7 @@ def print_prices(
 ) -> None:
     """Print the present decision on each claim, and the expected cost of deciding it.
 
-    The error of a table that cannot be judged is appended to `faults`. If it is None, the error is
-    raised.
+    If a table cannot be judged, append its error to `faults`, or raise it if `faults` is None.
     """
     verdicts = {}
     for table in tables:

@@ -29,14 +29,13 @@ class Column:
     """The schema of a column.
 
     Attributes:
-        words: its label; empty if the column's name is the label.
+        words: the label; empty if the column's name is the label.
         unit: the unit after the label.
-        better: -1 if lower values of a metric are better, 1 if higher ones are, 0 for other
-            columns.
-        most: the largest possible value, in the unit; the smallest is then 0. None if unbounded.
-        ratios: whether claims judge ratios of values. They are positive and grow by factors.
-        resolution: smaller values count as this one.
-        type: float for any number, or str. A cell may also be None.
+        better: -1 if lower values are better, 1 if higher ones are, 0 if claims cannot judge it.
+        most: the largest possible value, in the unit, of a metric whose smallest is 0; else None.
+        ratios: whether claims judge the ratio of two values instead of their difference.
+        resolution: claims raise smaller values to this one.
+        type: the type of a cell that is not None: float for any number, or str.
     """
 
     words: str = ""
@@ -58,8 +57,9 @@ NAMES = {
     "seed": Column(),  # seeds the initial weights, the order of the data and dropout
 }
 
-# Config keys with labels. A table has a column for each key that its plan varies, and for each key
-# of the model. model.head_size is never null; it is a list if heads differ in size.
+# Config keys that have a label. A table has a column for each key of the model, and for each key
+# that the plan varies. model.head_size is never null in a table; if heads differ in size, it is a
+# list.
 KEYS = {
     "model.layers": Column("layers"),
     "model.embedding_size": Column("embedding size"),
@@ -71,15 +71,14 @@ KEYS = {
     "model.attention.value_size": Column("value size"),
     "optimizer.learning_rate": Column("learning rate"),
     "task.sequence_length": Column("sequence length"),
-    "trials": _TEXT,  # the runs that chose values for the point
-    # If trials cannot tell this point's tuned values from the chosen ones, this column names the
-    # point with the chosen values.
+    "trials": _TEXT,  # the ids of the runs that tuned the point
+    # For an alternative (`Point.alternatives` in results/points.py), the name of the chosen point.
     "alternative_to": _TEXT,
 }
 
 # Sizes come from the plan, so unfinished runs have them too.
 SIZES = {
-    # For a fine-tuned model, as papers do, these count the parameters of the pre-trained model.
+    # As in papers, a fine-tuned model has the parameter counts of its pre-trained model.
     "params_total": Column("total parameters"),
     "params_embedding": Column("embedding parameters"),
     "params_non_embedding": Column("non-embedding parameters"),
@@ -87,11 +86,11 @@ SIZES = {
     # The share of the attention parameters that re-parametrisation removed.
     "params_attention_saved": Column(),
     "flops_per_token": Column("training FLOPs per token"),  # 3 times the forward pass
-    # The cache of one token over all layers of a decoder, at two bytes per number.
+    # The keys and values that a decoder caches in all layers, at two bytes per number.
     "cache_bytes_per_token": Column("cache bytes per token"),
     "width": Column("heads x head size"),  # the mean over layers
     "matched_to": _TEXT,  # the point that this point is matched to, in words
-    "match_count": _TEXT,  # the column in which this point is matched
+    "match_count": _TEXT,  # the column that should be equal for both points
     "match_error": Column(),  # achieved / target - 1 in that column
     "steps": Column(),
     # If batches are padded only to their longest row, this is an upper bound.
@@ -99,7 +98,8 @@ SIZES = {
     "training_flops": Column("training FLOPs"),
 }
 
-# The keys are the last parts of metrics' names. The labels are those of the test split.
+# The keys are metrics without their split: "loss" describes test/loss and validation/loss. The
+# labels are for the test split.
 METRICS = {
     "loss": Column("test loss", "nats per subword", -1),
     "perplexity": Column("test perplexity per subword", "", -1, ratios=True),
@@ -143,15 +143,15 @@ RUN = {
 }
 
 COLUMNS: dict[str, Column] = {**NAMES, **KEYS, **SIZES, **METRICS, **RUN}
-"""The columns of a table, in the order of its files. Other config keys follow KEYS."""
+"""The columns in the order of a table's files. Config keys without a label come after KEYS."""
 
 # A scale is logarithmic if the largest value is at least this many times the smallest.
 LOGARITHMIC_FROM = 10.0
-THEN = " then "  # joins the devices or versions that trained a run one after the other
+THEN = " then "  # joins the devices, or the versions, if several trained a run
 
 
 def schema_of(name: str) -> Column:
-    """Return the schema of a column. The last part of a metric's name identifies it."""
+    """Return the schema of a column. A metric has the same schema for every split."""
     default = Column(unit="%" if name.endswith("accuracy") else "")
     return COLUMNS.get(name) or METRICS.get(name.rpartition("/")[2], default)
 
@@ -206,12 +206,12 @@ def number(value: Any) -> float | None:
 
 
 Data = Mapping[str, Any]
-"""Plain data by key: the content of a JSON object."""
+"""The content of a JSON object."""
 
 Row = Data
 """The cells of a run by column: None, a boolean, a number, or a non-empty string.
 
-collect.py describes the keys that are not columns; their values can be lists."""
+A row in memory has more keys (see collect.py). Their values can be lists."""
 
 # The beginning of an override, `key=`. Overrides of the experiment, the scale, the seed and the
 # dataset do not match, because tables show these elsewhere.
@@ -220,14 +220,14 @@ _OVERRIDE = re.compile(
 )
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _SPECIAL = re.compile(r'[,"\r\n]')
-# Spreadsheets read cells that begin with these as formulas. An apostrophe in front marks a cell as
-# text, so cells that begin with an apostrophe get one too.
+# Spreadsheets read cells that begin with these as formulas, unless an apostrophe is in front. Cells
+# with an apostrophe of their own get another one, because reading a table removes one.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 
 
 @dataclass(frozen=True)
 class MixedCode:
-    """Runs of different code in a table.
+    """How the code differs between the runs of a table.
 
     Attributes:
         groups: the number of runs trained by each revision; empty if the code is the same.
@@ -239,7 +239,9 @@ class MixedCode:
 
 
 STEADY = ("constant", "rsqrt")
-"""Schedules without a decay to zero. A curve then shows the loss of a run that ends at any step."""
+"""Learning-rate schedules that do not decay to zero.
+
+Only with them does each validation show the loss that a run would have if it ended there."""
 
 
 @dataclass(frozen=True)
@@ -247,11 +249,11 @@ class RunFiles:
     """The content of the files of a run. An attribute is empty if the run lacks the file.
 
     Attributes:
-        config: the config of its record, by dotted key.
-        size: the numbers of its parameters, and other sizes.
-        names: the experiment, arm and label under which it was trained.
-        result: result.json.
-        attempts: attempt.json of the attempts that led to the result, oldest first.
+        config: the config of the run's record, by dotted key.
+        size: the model's numbers of parameters and other sizes.
+        names: the experiment, arm and label under which the run was trained.
+        result: the content of result.json.
+        attempts: the content of attempt.json for each attempt that led to the result, oldest first.
         curve: the step and the loss of each validation, if the schedule is in STEADY.
     """
 
@@ -269,13 +271,13 @@ class Table:
 
     Attributes:
         name: the experiment.
-        experiment: its entry in the plan: title, metric, x, figure, claims, arms.
+        experiment: the experiment's entry in the plan: title, metric, x, figure, claims, arms.
         provenance: the number, command and scale of the plan.
-        settings: the config keys and values of each point, keyed by cells of the column `point`.
+        settings: the config keys and values of each point, by its name in the column `point`.
         columns: the names of the columns, in order.
         rows: one per (arm, point, seed), in the order of the plan.
         files: the files of each run, by run id. A table that was read from a .csv has none.
-        code: how the code of its runs differs; None if that is unknown.
+        code: how the code of the runs differs; None if unknown.
     """
 
     name: str
@@ -289,7 +291,7 @@ class Table:
 
     @cached_property
     def frame(self) -> DataFrame:
-        """The table as a pandas DataFrame. Its cells are unchanged."""
+        """The rows as a pandas DataFrame of dtype object, which keeps the type of each cell."""
         from pandas import DataFrame
 
         return DataFrame(self.rows, columns=list(self.columns), dtype=object)
@@ -301,7 +303,7 @@ class Table:
 
     @property
     def is_grid(self) -> bool:
-        """True for a grid from the command line, without an experiment of conf/."""
+        """True if the command line gave a grid and no experiment."""
         return list(self.experiment["arms"]) == ["grid"]
 
     @property
@@ -364,7 +366,7 @@ def stem(name: str) -> str:
 
 
 def exported(outputs: Path, table: Table, suffix: str = ".csv") -> Path:
-    """Return the path of a table's file."""
+    """Return the path of a table's file with this suffix."""
     return outputs / "tables" / f"{stem(table.name)}{suffix}"
 
 
@@ -405,8 +407,8 @@ def read_table(path: Path) -> Table:
     """Return the table that `write_table` wrote, given the path of its .csv.
 
     Raises:
-        UserError: the files are not a table, or the table is too old to say which runs share a
-            parent.
+        UserError: the files are not a table, or runs start from others and the table is too old to
+            have the column `parent`.
     """
     about = path.with_suffix(".json")
     description = files.read_object(about)
@@ -450,7 +452,7 @@ def read_rows(path: Path) -> tuple[list[str], list[Row]]:
 
 
 def _read_row(columns: Sequence[str], line: Sequence[str]) -> Row:
-    """Return the cells of a line. Without a schema, the text of a cell determines its type."""
+    """Return the cells of a line. If a column has no schema, guess the type from the text."""
     row: dict[str, Any] = {}
     for name, text in zip(columns, line, strict=True):
         words = text.removeprefix("'")  # see _FORMULA
@@ -458,7 +460,7 @@ def _read_row(columns: Sequence[str], line: Sequence[str]) -> Row:
         row[name] = words if known and known.type is str else _parsed(words)
         if not text:
             row[name] = None
-    # Older tables lack this column.
+    # Compute the column that older tables lack.
     return {"training_flops": training_flops(row), **row}
 
 
@@ -483,7 +485,7 @@ def csv_line(cells: Iterable[Any]) -> str:
 
 
 def _csv_cell(value: Any) -> str:
-    """Return the text of a cell. The module csv is not used: it leaves a lone "\\r" unquoted."""
+    """Return the text of a cell. The module csv would leave a lone "\\r" unquoted."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -11,7 +11,7 @@ from sweeper.store.numbers import clock, plural
 
 _ROUNDING = 1e-9  # a smaller difference counts as 0
 _SHOWN = 6  # a sentence names at most this many contrasts
-_END = re.compile(r"(?:;|\.) ")  # ends the first statement of a sentence
+_END = re.compile(r"(?:;|\.) ")  # stands between the statements of a sentence
 
 
 Unit: TypeAlias = Literal["log ratio", "points", "metric"]
@@ -31,14 +31,15 @@ class Verdict:
     """A decision on a claim, with its reasons.
 
     Attributes:
-        claim: its name.
+        claim: the name of the claim.
         verdict: the decision.
-        sentence: the decision explained, with numbers and intervals.
+        sentence: the explanation of the decision, with numbers and intervals.
         numbers: the content of the sentence as plain data. `contrasts` is a list, and `first` is
-            the index of the contrast to name first. The terms are `error`, `claims`, `confidence`,
-            `margin`, `asked_after` and `pooled`. `price` is the expected cost of a decision.
-            `unmeasured` is the number of points without a finished run, if there are any.
-        measure: the measure that judged it, in words.
+            the index of the contrast that the sentence names first. The terms are `error`,
+            `claims`, `confidence`, `margin`, `asked_after` and `pooled`. `price` is the expected
+            cost of a decision. `unmeasured` is the number of points without a finished run, if
+            there are any.
+        measure: the metric that judged the claim, in words.
     """
 
     claim: str
@@ -54,7 +55,7 @@ class Verdict:
 
     @property
     def effect(self) -> str:
-        """The text of the contrast to name first, with its interval; empty if there is none."""
+        """The first contrast of the sentence as text, with its interval; empty if there is none."""
         contrasts = self.numbers.get("contrasts")
         if not contrasts or "unmeasured" in self.numbers:
             return ""
@@ -66,7 +67,7 @@ class Verdict:
 
     @property
     def brief(self) -> str:
-        """The cost of deciding the claim, or the sentence's first statement if it is decided."""
+        """The expected cost of a decision. If it is unknown, the start of the sentence."""
         price = self.numbers.get("price")
         if price is None or "unmeasured" in self.numbers:
             return _END.split(self.sentence)[0].rstrip(".")
@@ -74,7 +75,7 @@ class Verdict:
             return "no number of seeds is expected to decide it"
         took = f", {clock(3600 * price['hours'])}" if price["hours"] is not None else ""
         runs = plural(price["runs"], "run")
-        return f"{price['seeds']} seeds per point: {runs}{took}"
+        return f"{price['seeds']} seeds per setting: {runs}{took}"
 
 
 @dataclass(frozen=True)
@@ -82,10 +83,10 @@ class JudgedMargin:
     """The largest difference that does not matter.
 
     Attributes:
-        size: the difference on the judged scale.
+        size: the difference on the judged scale: the logarithm of the ratio if `ratio` is set.
         words: the difference as text.
-        reason: the sentence on why it does not matter.
-        ratio: whether the difference is a ratio, given in per cent. Its size is then a logarithm.
+        reason: a sentence that says why the difference does not matter.
+        ratio: whether the difference is a ratio, given in per cent.
     """
 
     size: float
@@ -114,12 +115,12 @@ class Terms:
     """The terms of a verdict.
 
     Attributes:
-        error: the chance of any wrong verdict among the claims that share it.
-        claims: the number of these claims.
+        error: the chance that any verdict is wrong among the claims that share this chance.
+        claims: the number of claims that share it.
         margin: the largest difference that does not matter.
         asked_after: for each term (claim, margin or error) that was first asked after some runs
             were done, the number of those runs.
-        pooled: the numbers of values and of points that the predicted variance comes from.
+        pooled: the number of values, and the number of points, that predict the variance.
     """
 
     error: float
@@ -137,7 +138,7 @@ class Terms:
         values, points = self.pooled
         words = [
             f"Judged at {confidence}{shared if self.claims > 1 else ''}, with {margin} and a "
-            f"spread pooled over {values} values of {plural(points, 'point')}."
+            f"spread pooled over {values} values of {plural(points, 'setting')}."
         ]
         for what, runs in self.asked_after.items():
             ended = f"{plural(runs, 'run')} had ended"
@@ -169,9 +170,9 @@ class Found:
         value, low, high: the estimate and the ends of the interval; unknown ends are infinite.
         unit: the unit of all three. "log ratio" is the natural logarithm of a ratio. "points" are
             percentage points, for example of an accuracy or an F1. "metric" is the metric's unit.
-        costs: each cost of the first side, divided by that of the second; None for seconds that are
-            not comparable.
-        speedup: for each cost, the log of the first side's effective speedup over the second and
+        costs: for each cost, the ratio of the first side to the second. The ratio of seconds is
+            None if times are not comparable.
+        speedup: for each cost, the log of the first side's effective speedup over the second, and
             the ends of its interval (results/speedup.py).
     """
 
@@ -242,7 +243,7 @@ def explain(
 ) -> str:
     """Return the sentence of a verdict: the obstacle, contrasts, margin, price and terms.
 
-    It names at most the first _SHOWN findings.
+    The sentence names at most the first _SHOWN findings.
     """
     named = [str(one) for one in found[:_SHOWN]]
     if len(found) > _SHOWN:
@@ -259,7 +260,7 @@ def explain(
     elif price:
         hours = f", {price.hours:.2g} device hours" if price.hours is not None else ""
         sentences.append(
-            f"A decision needs about {price.seeds} seeds per point at the spread and difference "
+            f"A decision needs about {price.seeds} seeds per setting at the spread and difference "
             f"so far: {plural(price.runs or 0, 'more run')}{hours}."
         )
     return " ".join([*sentences, str(terms)])

@@ -86,7 +86,7 @@ SWEEPS = {
     "parent=nope": "parent=nope: expected the id of a finished run in /",
     "model={head_size:8}": "model={head_size:8}: expected one value; set its keys one by one",
     "experiment=fig1 model.heads=8": "model.heads cannot be set, because the arm matched of",
-    "experiment=three model.heads=2,4": "three values of model.heads, not 2. Plan the points",
+    "experiment=three model.heads=2,4": "three values of model.heads, not 2; add values",
     "experiment=three experiment.claims=[larger]": "experiment=three: experiment.claims=larger",
     "model.heads=range(1,5000) model.layers=range(1,5000)": "24,990,001",
     "seed=range(0,5,0)": "seed=range(0,5,0): expected a finite range",

@@ -1,8 +1,8 @@
 """The figures of experiments. The key `figure` names the module that draws an experiment's table.
 
 A figure is a module with `draw(table) -> matplotlib.figure.Figure`. The code that figures share is
-in results/panel.py. All are drawn in the style `RC` of results/layout.py; a user's matplotlibrc has
-no effect.
+in results/panel.py. The style of all figures is `RC` of results/layout.py. A user's matplotlibrc
+has no effect.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ def write_figures(
 ) -> list[Path]:
     """Draw the tables and return the paths of the files. Equal tables give equal bytes.
 
-    The error of a table that cannot be drawn is appended to `faults`. If it is None, the error is
-    raised.
+    If a table cannot be drawn, append its error to `faults`, or raise it if `faults` is None.
 
     Raises:
         UserError: a figure is unknown or cannot be drawn.
@@ -86,7 +85,7 @@ def _digest(into: Path, table: Table) -> str:
 
 def _drawn(table: Table, kinds: Sequence[str]) -> dict[str, bytes]:
     """Draw a table and return its files by kind."""
-    # The import of matplotlib takes most of a second, and often there is nothing to draw.
+    # Import this only now. It imports matplotlib, which takes most of a second.
     from sweeper.results.layout import rendered
 
     try:

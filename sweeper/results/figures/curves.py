@@ -14,7 +14,7 @@ from sweeper.results.collect import plain
 from sweeper.results.points import Point, points, trigram_curve
 from sweeper.results.table import Table, label
 
-MOST_ENTRIES = 12  # a legend with more curves lists only the arms
+MOST_ENTRIES = 12  # for more curves, the legend lists only the arms
 
 Key = tuple[tuple[str, Any], ...]
 """The settings that distinguish a curve from the other curves of its arm."""
@@ -48,8 +48,8 @@ def draw(table: Table) -> Figure:
 def curve_keys(given: Sequence[Point], x: str) -> Callable[[Point], Key]:
     """Return a function from a point to the key of its curve (see `Key`).
 
-    Two kinds of settings change along a curve and are not in its key: `x`, or the first varied key
-    if the arm does not vary `x`, and all keys that change together with it.
+    The key has no settings that change along a curve. These are `x` (or the first varied key, if
+    the arm does not vary `x`), and the keys that always change together with it.
     """
     along: dict[str, set[str]] = {}
     for arm in {point.arm for point in given}:

@@ -74,7 +74,7 @@ def draw(table: Table) -> Figure:
                 knees.append(f"{letter} {size:.0f} for n = {n:.0f}".strip())
 
     for axes in panels if heights else ():
-        # Panels with the same scale can be compared.
+        # Give all panels the same scale, so that readers can compare them.
         axes.set_ylim(min(heights), max(heights))
     legend = panel.by_key(curves, "n = {:.0f}")
     legend.append(panel.sample("measured knee", **_RING))

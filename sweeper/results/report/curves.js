@@ -1,6 +1,6 @@
 // Draws training curves as SVG. Each curve links to its run and has the run's id as its title.
 
-const MOST_CURVES = 500; // in one chart
+const MOST_CURVES = 500; // a chart draws at most this many
 // The y-axis is logarithmic if the largest value is at least this many times the smallest.
 const LOG_FROM = 10;
 

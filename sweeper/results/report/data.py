@@ -96,7 +96,7 @@ def _question(claim: str) -> str:
 
 
 def _rows(table: Table) -> dict[str, Any]:
-    """Return the columns and the rows. A column with only one value is moved to "alike"."""
+    """Return the columns and rows of the table of runs, and under "alike" the constant columns."""
     metrics = [measure.metric for measure in measures(table)]
     always = {*_FIRST_COLUMNS, *metrics, "run"}
     first = [*_FIRST_COLUMNS, "task", *metrics]
@@ -120,7 +120,7 @@ def _rows(table: Table) -> dict[str, Any]:
 
 
 def run_data(run: Run, row: Row, files: RunFiles) -> dict[str, Any]:
-    """Return the data of a run, from one of its rows and its files.
+    """Return the data of a run, given one of its rows and the content of its files.
 
     If a file cannot be read, "problem" is the error.
     """
@@ -193,9 +193,10 @@ def curves(
 
 
 def provenance(tables: Sequence[Table]) -> dict[str, Any]:
-    """Return the commands, the versions of program and libraries, and the device hours.
+    """Return the commands, the versions of the program and of libraries, and the device hours.
 
-    Device hours are grouped by kind of device. A run's hours count once for each of its devices.
+    Device hours are summed for each kind of device. The hours of a run on two devices count
+    twice.
     """
     commands = defaultdict(list)
     for table in tables:

@@ -136,26 +136,26 @@ function runView(id, run) {
       ["trained with", facts.join(", ")],
     ]);
   });
-  const log = run.log?.length ? pre(run.log.join("\n")) : emptyNote("It has written no log.");
+  const log = run.log?.length ? pre(run.log.join("\n")) : emptyNote("This run has no log.");
   return [
     make("p", stateWord(run.state), ` ${run.reason ?? ""}`),
     run.problem && make("p.problem", run.problem),
     part("Result", numbersOf({ ...run.metrics, ...run.result })),
-    part("Training", curves.length ? curves : emptyNote("It has written no training curve.")),
+    part("Training", curves.length ? curves : emptyNote("This run has no training curve.")),
     part("Settings", settingsOf(run.settings), numbersOf(run.sizes)),
     Object.hasOwn(data.runs, run.parent ?? "") && part("Fine-tuned from", runLink(run.parent)),
     part("Attempts", attempts.length ? attempts : emptyNote("None yet.")),
-    part("End of its log", log),
+    part("End of the log", log),
     part("Train it again", pre(`${data.train} outputs/runs/${id}`)),
   ];
 }
 
 // The rows of an experiment
 
-const MOST_ROWS = 500; // in the table
+const MOST_ROWS = 500; // the table shows at most this many
 
-// Create the table of runs. Readers can sort it by any column and filter it by words. After each
-// change it calls `changed({ ids, words })` with the runs that match the filter.
+// Create the table of runs. Readers can sort it by any column and filter it by words. Then it calls
+// `changed({ ids, words })` with the runs that match the filter.
 function rowsView({ columns, rows, arms, alike }, changed) {
   let [found, sorted, down] = [rows, null, false];
   const body = make("tbody");
@@ -296,7 +296,7 @@ const paperTableView = ({ blocks, notes }) =>
 
 const STATES = ["done", "running", "interrupted", "failed", "new"];
 const stateName = (state) => (state === "new" ? "not started" : state);
-const MOST_OPEN = 12; // up to this many unfinished runs, their list is open
+const MOST_OPEN = 12; // a longer list of unfinished runs is folded
 
 // Group runs by state, in the order of STATES.
 function byState(ids) {
@@ -371,7 +371,7 @@ function provenanceView(ids) {
   ];
 }
 
-// Read the data, build the page, and restore the scroll position. The browser cannot do this,
+// Read the data, build the page, and restore the scroll position. The browser cannot restore it,
 // because the page was empty when it loaded.
 async function showPage() {
   const packed = atob(document.getElementById("data").textContent);

@@ -1,10 +1,10 @@
 """The writer of outputs/report.html, one file with all its data, style and scripts.
 
-Names, errors and logs are untrusted text. They are compressed JSON in a block that browsers do not
-run, and the script shows them only as text nodes. Figures are images, because browsers run no
-scripts in images, and because ids in one figure then cannot clash with those of another. The
-content security policy allows only the style and the script of the page, by their hashes, and no
-requests.
+Names, errors and logs are untrusted text. They enter the page as compressed JSON, in a block that
+browsers do not run, and the script shows them only as text nodes. Figures are images, because
+browsers run no scripts in images, and because ids in one figure then cannot clash with those of
+another. The content security policy allows only the style and the script of the page, by their
+hashes, and no requests.
 """
 
 import gzip
@@ -50,7 +50,8 @@ def write_report(
         verdicts: the verdicts on each table.
         into: the folder of the page; `outputs` by default.
         refresh_s: reload an open page after this many seconds.
-        faults: a list that collects the errors of figures. If it is None, the first one is raised.
+        faults: a list that collects the errors of figures. If it is None, the first error is
+            raised.
 
     Raises:
         UserError: a figure cannot be drawn, and `faults` is None.
@@ -122,4 +123,4 @@ def _plain(value: Any) -> Any:
 
 
 _EXACT = frozenset({int, bool, type(None)})
-_key = lru_cache(sanitize)  # many runs have the same keys
+_key = lru_cache(sanitize)  # cached, because many runs have the same keys

@@ -13,8 +13,8 @@ LEAST_DF_OF_SEEDS = 8
 # A point is narrow if its variance is below this share of the widest point's. Narrow points are
 # left out, because they say nothing about modes that lie far apart.
 COMPARABLE = 0.1
-# A narrow point is kept if the widest point has more than this many times its variance. Normal
-# values hardly ever differ so much, so the widest point itself is suspect.
+# Narrow points are kept if the widest point has more than this many times their usual variance.
+# Variances of normal values hardly ever differ so much, so the widest point itself is suspect.
 FAR = 64.0
 
 
@@ -23,9 +23,9 @@ def is_bimodal(
 ) -> bool:
     """Return whether the seeds of points are bimodal, so that the mean says little.
 
-    If there are LEAST_DF_OF_SEEDS more normal values than modes, at least a sixth of their squared
-    deviations remains within the modes. Fewer values are never called bimodal, because two of three
-    seeds often lie close together by chance.
+    Normal values are hardly ever called bimodal. With LEAST_DF_OF_SEEDS more values than modes, at
+    least a sixth of their squared deviations remains within the modes. Fewer values are never
+    called bimodal, because two of three seeds often lie close together by chance.
 
     Args:
         groups: the values of each point, one per seed.
@@ -55,8 +55,8 @@ def _split(values: Floats, coarsest: float) -> tuple[int, float, float]:
     adds a variance of step**2 / 12, so at least this variance is counted within modes.
 
     Returns:
-        The number of values, the sum of their squared deviations from the mean, and that from the
-        means of their modes.
+        The number of values, the sum of their squared deviations from the mean, and the sum of
+        their squared deviations from the mean of their mode.
     """
     gaps = np.diff(values)
     resolved = gaps[gaps > ROUNDING * np.abs(values).max()]

@@ -11,12 +11,12 @@ removed. The prediction counts as four seeds, or as fewer if s2 is larger than r
     interval: mean(d) +- reach(n, df) * sqrt(v / n)
 
 The prediction adds at most the degrees of freedom that the table has beyond the contrast's own. So
-two points without others are compared by the paired t-test. `reach` is the boundary of
-sequential.py, instead of a quantile of t.
+a table of only two points leads to the paired t-test. `reach` is the boundary of sequential.py. It
+replaces the quantile of t.
 
 Arms with different seeds are compared by Welch's t-test with the same boundary. Each arm has its
-own values and variance v. There, r2 is the variance within points times the square of the sum of
-|w_p|, and adds no degrees of freedom.
+own values and variance v. For an arm, r2 is the variance within points times the square of the sum
+of |w_p|, and adds no degrees of freedom.
 """
 
 import math
@@ -32,7 +32,7 @@ Table = Floats
 """Values of shape (points, seeds), larger being better; nan for a seed that is not measured."""
 
 WORTH = 4.0  # the number of seeds that a predicted variance counts as
-# A point with more than this many times the median variance diverged. It is not pooled.
+# A point with more than this many times the median variance counts as diverged. It is not pooled.
 DIVERGED = 1000.0
 LARGEST = 1e200  # a larger variance means that a run diverged
 ROUNDING = 1e-9  # the relative rounding error of values
@@ -40,7 +40,7 @@ CONFIDENCE = 0.95  # figures show 95 % intervals
 
 
 class Variance(NamedTuple):
-    """A variance between seeds and its degrees of freedom, which are 0 if it is unknown."""
+    """A variance between seeds, and its degrees of freedom: 0 if the variance is unknown."""
 
     value: float
     df: float
@@ -55,7 +55,7 @@ class Variance(NamedTuple):
         return Variance(self.value * factor, self.df)
 
     def moderated(self, own: float, seeds: int) -> "Variance":
-        """Return the variance `own` of this many seeds, shrunk towards this variance."""
+        """Return the variance `own` of a sample of seeds, shrunk towards this predicted one."""
         own_df = seeds - 1
         worth = min(WORTH, max(self.df - own_df, 0.0))
         if own_df + worth == 0:
@@ -84,7 +84,7 @@ class Estimate(NamedTuple):
 
 
 def table_of(groups: Sequence[Mapping[int, float]]) -> Table:
-    """Return a table of these values, which are given by seed for each point."""
+    """Return a table with a row for each point, given the values of each point by seed."""
     seeds = sorted({seed for group in groups for seed in group})
     table = np.full((len(groups), max(len(seeds), 1)), np.nan)
     for row, group in zip(table, groups, strict=True):
@@ -93,7 +93,7 @@ def table_of(groups: Sequence[Mapping[int, float]]) -> Table:
 
 
 def first_seeds(table: Table, counts: npt.ArrayLike) -> Table:
-    """Return the table with only the first `counts[p]` seeds of each point p."""
+    """Return the table with only the first seeds of each point. `counts` has their number."""
     place = (~np.isnan(table)).cumsum(axis=1)
     return np.where(place <= np.asarray(counts)[:, None], table, np.nan)
 
@@ -110,7 +110,7 @@ def residual(table: Table) -> Variance:
     pooled = regular(table)
     points, seeds = np.nonzero(~np.isnan(pooled))
     values = pooled[points, seeds]
-    # Each value has one indicator of its point and one of its seed.
+    # The design matrix: for each value, one indicator of its point and one of its seed.
     effects = np.hstack([np.eye(len(pooled))[points], np.eye(table.shape[1])[seeds]])
     fitted, _, rank, _ = np.linalg.lstsq(effects.T @ effects, effects.T @ values)
     squares = ((values - effects @ fitted) ** 2).sum()
@@ -127,7 +127,7 @@ def moderated(table: Table) -> list[Variance]:
 
 
 def variances(table: Table) -> Floats:
-    """Return the variance between the seeds of each point. It is infinite if squares overflow."""
+    """Return the variance between the seeds of each point: infinite if squares overflow."""
     found: Floats = _squares(table) / np.maximum(_counts(table) - 1, 1)
     return found
 
@@ -153,7 +153,7 @@ def _counts(table: Table) -> npt.NDArray[np.int_]:
 
 
 def _squares(table: Table) -> Floats:
-    """Return the sum of squared deviations from the mean of each point."""
+    """Return each point's sum of squared deviations from its mean."""
     counts = _counts(table)
     means = np.nansum(table, axis=1) / np.maximum(counts, 1)
     with np.errstate(over="ignore"):

@@ -113,7 +113,7 @@ def theorem1(
         claims=("bidirectional_takes_n_minus_1", "causal_takes_half"),
         labels={"bidirectional": "every key is seen", "causal": "causal mask"},
     )
-    # The mask and the length are no part of a synthetic run's name, so heads are.
+    # The id of a synthetic run depends on heads, but not on the mask or the length.
     for heads, arm, knee in (
         (2, "bidirectional", bidirectional),
         (1, "causal", causal),

@@ -229,7 +229,7 @@ def test_the_parameters_of_a_row_are_those_of_its_pre_training(tmp_path):
 def test_a_point_holds_the_seeds_of_the_task_that_the_metric_is_of(tmp_path, metric):
     table = Finetuned(seeds=3).table(tmp_path)
     assert missing(table) == ""
-    times = 100 if metric == "test/accuracy" else 1  # points have per cent
+    times = 100 if metric == "test/accuracy" else 1  # points are in per cent
     for point, model in zip(points(table, metric), MODELS.values(), strict=True):
         wanted = {seed: times * score(metric, model, seed) for seed in range(3)}
         assert point.values == wanted
@@ -293,7 +293,7 @@ def test_settings_at_chance_are_not_learned(tmp_path, chance, others, closing):
 def test_a_language_model_no_better_than_the_unigram_is_not_learned(tmp_path, metric):
     """A word has two pieces here, so the unigram model's perplexity per word is 100 squared.
 
-    The table in the terminal and each verdict say that too.
+    The table in the terminal and each verdict also say that runs have not learned.
     """
     claims = ("fixed_keeps_improving",)
     sweep = Sweep(labels={"fixed": "fixed"}, claims=claims, metric=f"test/{metric}")

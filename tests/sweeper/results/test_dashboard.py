@@ -37,7 +37,7 @@ def command(outputs: Path, *words: str) -> SimpleNamespace:
     outputs.mkdir(exist_ok=True)
     files = [outputs / "out.txt", outputs / "err.txt"]
     with warnings.catch_warnings():
-        # Python >= 3.12 warns of the server's threads, of which the command needs none.
+        # Python >= 3.12 warns that the server has threads. The command does not use them.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid == 0:

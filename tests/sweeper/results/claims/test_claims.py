@@ -215,8 +215,8 @@ def test_standard_models_are_compared_if_they_differ_in_heads_only(
     assert found.verdict == expected
     if expected is OPEN:
         assert found.sentence == (
-            "No two points with different numbers of heads have equal embedding size, number of "
-            "parameters and feed-forward size; add such points to the experiment's grid."
+            "No two settings with different numbers of heads have equal embedding size, number of "
+            "parameters and feed-forward size; add such settings to the experiment's grid."
         )
 
 
@@ -331,17 +331,17 @@ def test_the_contrast_that_decides_is_named_before_a_larger_uncertain_one(
         (
             LARGER,
             {"fixed": [(64, 13, 3), (64, 7, 5), (64, 3, 11)]},
-            "only in model.head_size, but these also differ in model.heads.",
+            "only in model.head_size, but these also differ in model.heads",
         ),
         (
             IMPROVES,
             {"fixed": [(61, 3, 5), (67, 7, 5), (71, 13, 5)]},
-            "only in model.heads, but these also differ in model.embedding_size.",
+            "only in model.heads, but these also differ in model.embedding_size",
         ),
         (
             BOTTLENECK,
             {"large": [(64, 3, 31), (64, 7, 31)], "small": [(64, 4, 16), (64, 8, 8)]},
-            "only in model.heads, but these also differ in model.head_size.",
+            "only in model.heads, but these also differ in model.head_size",
         ),
         (
             SMALL_LOSE,
@@ -425,7 +425,7 @@ def test_a_point_that_is_the_run_it_is_matched_to_is_no_pair(tmp_path):
     sweep.add("standard", {"model.heads": 2}, same, {0: 40.0, 1: 41.0}, match)
     found = judged(sweep, WINS, tmp_path)
     assert found.verdict == OPEN
-    assert "is matched with different runs" in found.sentence
+    assert "No other arm has runs of its own" in found.sentence
 
 
 @pytest.mark.parametrize(
@@ -614,7 +614,7 @@ def test_intervals_that_lie_apart_decide_nothing(tmp_path):
     assert early.verdict is Decision.SUPPORTED
     found = rounds(tmp_path / "late", first, second, 20, [3])
     assert found.verdict is Decision.UNDECIDED
-    assert "intervals of different analyses do not overlap" in found.sentence
+    assert "intervals of different interim analyses do not overlap" in found.sentence
     assert "price" not in found.numbers
     [one] = found.numbers["contrasts"]
     assert one["low"] < one["value"] < one["high"]
@@ -646,7 +646,7 @@ def test_a_claim_has_a_verdict_only_if_it_has_it_with_either_rate(
     table = sweep.table(tmp_path)
     [verdict] = verdicts_on(table)
     assert verdict.verdict is expected
-    assert ("It depends on the learning rate" in verdict.sentence) == (expected is OPEN)
+    assert ("depends on the learning rate" in verdict.sentence) == (expected is OPEN)
     [contrast] = verdict.numbers["contrasts"]
     assert contrast["low"] < math.log(30 / max(27, mean))
     assert contrast["high"] > math.log(30 / 27)
@@ -656,7 +656,7 @@ def test_a_claim_has_a_verdict_only_if_it_has_it_with_either_rate(
     assert alternatives == {"heads=8 learning_rate=0.02": "fixed heads=8"}
 
 
-# Claims about decoders of today.
+# Claims about modern decoders.
 ARMS = {  # the arm that may win, and its rival
     "fixed_size_beats_heuristic": ("fixed", "standard"),
     "shared_keys_win": ("shared", "own"),
@@ -707,7 +707,8 @@ def test_arms_of_other_sizes_are_not_compared(tmp_path, claim):
     found = judged(two_arms(claim, 2.0, width=48), claim, tmp_path)
     assert found.verdict is OPEN
     assert (
-        "points of {} and {} differ in ".format(*ARMS[claim]) in found.sentence.lower()
+        "settings of {} and {} differ in ".format(*ARMS[claim])
+        in found.sentence.lower()
     )
 
 
@@ -747,8 +748,5 @@ def test_gains_are_compared_at_one_width(tmp_path, claim):
     add(sweep, arm, Model(64, 3, 8), 50.0, {"model.head_size": 8})
     found = judged(sweep, claim, tmp_path)
     assert (
-        found.sentence
-        == "Points of {} and {} differ in width, but the claim needs equal widths.".format(
-            *GAINS[claim]
-        )
+        "Settings of {} and {} differ in width".format(*GAINS[claim]) in found.sentence
     )

@@ -58,7 +58,9 @@ def test_fine_tuning_seeds_alone_support_nothing(tmp_path, pretrainings, expecte
         "MNLI accuracy (%)",
     ]
     assert {verdict.verdict for verdict in found} == {expected}
-    only = ["for these weights only" in verdict.sentence for verdict in found]
+    only = [
+        "nothing about other pre-trainings" in verdict.sentence for verdict in found
+    ]
     assert all(only) if pretrainings == 1 else not any(only)
 
 
@@ -83,7 +85,7 @@ def test_runs_that_diverged_leave_their_claims_undecided_and_no_others(tmp_path)
     sweep = figure(generous)
     sweep.results[most_heads(sweep)]["metrics"] = {
         "test/loss": 1.0
-    }  # the other was not a number
+    }  # the perplexity was not a number
     found = verdicts(sweep, tmp_path)
     assert found[WORSENS].verdict == SUPPORTED
     assert found[IMPROVES].verdict == OPEN
@@ -167,7 +169,8 @@ def test_too_few_seeds_decide_nothing(tmp_path, seeds):
     for verdict in verdicts(figure(generous, seeds=seeds), tmp_path).values():
         assert verdict.verdict == OPEN
         assert (
-            f"Every point needs at least 3 seeds; one has {seeds}." in verdict.sentence
+            f"Every setting needs at least 3 seeds; one has {seeds}."
+            in verdict.sentence
         )
         assert "in sight" not in verdict.sentence
 
@@ -178,7 +181,7 @@ def test_a_claim_that_the_points_cannot_decide_is_refused(tmp_path):
         UserError, match=r"at least three values of model\.heads, not 1"
     ) as told:
         check_decidable(table)
-    assert f"{WORSENS}: No two points with different" in str(told.value)
+    assert f"{WORSENS}: No two settings with different" in str(told.value)
     assert "'experiment.claims=[small_beats_large]'." in str(told.value)
     check_decidable(figure(generous).table(tmp_path / "whole"))
 
@@ -328,5 +331,5 @@ def test_a_claim_whose_sides_are_the_same_runs_is_no_question(tmp_path):
     assert verdict.sentence.startswith(
         "Both sides of the comparison are the same runs: "
     )
-    with pytest.raises(UserError, match="claims that its points cannot decide"):
+    with pytest.raises(UserError, match="claims that its settings cannot decide"):
         check_decidable(table)

@@ -151,7 +151,7 @@ svg.hashsalt: another
 
 
 def test_files_hold_no_code_and_drawn_again_they_are_the_same_bytes(tmp_path):
-    """Neither another process, nor its hash seed, nor a user's matplotlibrc changes them."""
+    """Neither another process, nor its hash seed, nor a user's matplotlibrc changes the bytes."""
     sweep = figure1(grid=FEW)
     sweep.title = HOSTILE
     sweep.write(tmp_path)
@@ -368,7 +368,7 @@ def test_the_lengths_of_each_arm_are_compared_with_its_own_largest_head(tmp_path
         sweep.add("other", values, Model(9, 4, size), measured)
     figure = draw("sequence_length", sweep.table(tmp_path))
     drawn = [line for line in lines_of(figure.axes[0]) if len(line) == 2]
-    # A loss is the logarithm of a perplexity there, plus 1.
+    # The loss of a synthetic run is the logarithm of its perplexity, plus 1.
     for ends, more, less in (((2, 32), 6.5, 6.03125), ((2, 8), 9, 8.25)):
         wanted = [(ends[0], pytest.approx(math.log(more / less))), (ends[1], 0)]
         assert wanted in drawn
@@ -397,7 +397,7 @@ def test_a_reparametrised_run_stands_beside_the_one_it_was(tmp_path):
     [
         ("test/accuracy", "multi_head", 99.9, 100.0),
         ("test/attention_rank", "multi_head", 3.9, 4.0),
-        # Its heads share a larger projection.
+        # The heads of this layer share a larger projection, so the rank can exceed their size.
         ("test/attention_rank", "collaborative", 4.1, 99.0),
     ],
 )
@@ -486,6 +486,6 @@ def test_over_the_length_of_training_the_trigram_is_a_curve(tmp_path):
     low, high = axes.get_ylim()
     assert low < 39 < 49 < high
     assert "trigram 39 to 40" in " ".join(standing(compared))
-    # Along heads, runs of one size would need two values at once.
+    # Runs with equally many heads have different perplexities, so there is no curve.
     same = edited(compared, **{"model.heads": 2})
     assert trigram_curve(same, "model.heads") == []

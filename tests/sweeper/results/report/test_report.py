@@ -50,7 +50,7 @@ def test_every_run_is_there_with_its_state_verdicts_and_seeds(page):
     assert set(states) == {"done", "failed", "new"}
     reasons = {run["reason"] for run in runs if run["state"] == "failed"}
     assert reasons == {"nan: the loss is nan at step 7 (attempt 1)"}
-    assert "95 % interval" in svg  # text stays text
+    assert "95 % interval" in svg  # the SVG keeps text as text
     missing = f"of {len(runs)} runs are missing: 1 failed, {states['new']} not started."
     assert missing in experiment["figure_in_words"]
 
@@ -80,7 +80,7 @@ def test_a_claim_without_runs_is_not_measured_yet(tmp_path):
     shown = data_of(tmp_path)["experiments"][0]["verdicts"]
     told = dict(zip(sweep.claims, shown, strict=True))["fixed_keeps_improving"]
     assert told["answer"] == "not measured yet"
-    words = "Runs are finished for 1 of 4 points that the claim uses."
+    words = "Runs are finished for 1 of 4 settings that the claim uses."
     assert told["sentence"] == words
 
 
@@ -176,7 +176,7 @@ def test_hours_count_each_run_once_for_every_device_it_took(tmp_path):
     fast |= {"seconds": 1800, "device": "a card", "devices": 6}
     table = replace(table, files=runs)
     found = provenance([table, table])
-    [command] = found.pop("commands")  # each once
+    [command] = found.pop("commands")  # both tables share one command
     assert command["experiments"] == ["fig1", "fig1"]
     assert command["command"] == "python sweep.py -m experiment=fig1"
     assert found == {

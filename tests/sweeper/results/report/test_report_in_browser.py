@@ -339,7 +339,7 @@ def test_the_address_of_a_run_opens_it(window, small):
     )
     window.open(small, f"#run={failed}")
     assert window.texts("#run-name") == [failed]
-    assert "It has written no training curve." in window.texts("dialog .empty")
+    assert "This run has no training curve." in window.texts("dialog .empty")
     window.open(small, "#run=<img src=x onerror=pwned=1>")
     assert not window.run(OPEN)
 
