@@ -257,7 +257,7 @@ def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> State
         of_size = {(at(p, "model.heads"), at(p, "params_total")): p for p in rivals}
         if len(of_size) < len(rivals):
             raise Unanswerable(
-                f"Settings of the arm {arm} differ in more than the number of heads; give all "
+                f"Points of the arm {arm} differ in more than the number of heads; give all "
                 "other keys one value."
             )
         weights = []

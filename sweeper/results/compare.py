@@ -111,7 +111,7 @@ def _terms(numbers: Data) -> dict[str, str]:
         "error": f"{numbers['error']:g}",
         "claims": f"{numbers['claims']}",
         "confidence": f"{100 * numbers['confidence']:.4g} %",
-        "spread pooled over": "{values} values of {points} settings".format(
+        "spread pooled over": "{values} values of {points} points".format(
             **numbers["pooled"]
         ),
     }

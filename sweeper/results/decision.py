@@ -83,7 +83,7 @@ class Question:
             if not self.evidence.weights([contrast.weights]).any():
                 raise Unanswerable(
                     f"Both sides of the comparison are the same runs: {contrast.words}; "
-                    "compare settings that differ."
+                    "compare points that differ."
                 )
 
     @cached_property
@@ -208,7 +208,7 @@ class Question:
         zero = sum(point.zero for point in self.points)
         if any(point.alone for point in self.points):
             return (
-                "All seeds of a setting start from one pre-training, so the result says nothing "
+                "All seeds of a point start from one pre-training, so the result says nothing "
                 "about other pre-trainings. To decide the claim, pre-train with more seeds."
             )
         if lost:
@@ -240,7 +240,7 @@ class Question:
         if is_bimodal(seeds, self.evidence.range / _STEPS):
             return _BIMODAL
         if self.fewest < FIRST:
-            return f"Every setting needs at least {FIRST} seeds; one has {self.fewest}."
+            return f"Every point needs at least {FIRST} seeds; one has {self.fewest}."
         return None
 
     @cached_property
@@ -280,8 +280,8 @@ class Question:
         unmeasured = sum(point.unmeasured for point in self.points)
         if unmeasured:
             numbers["unmeasured"] = unmeasured
-            settings = f"{len(self.used) - unmeasured} of {len(self.used)} settings"
-            text = f"Runs are finished for {settings} that the claim uses."
+            points = f"{len(self.used) - unmeasured} of {len(self.used)} points"
+            text = f"Runs are finished for {points} that the claim uses."
         else:
             chosen = Intervals(*(ends[::3] for ends in self.intersection))
             depends = self.decision is not self._decision(chosen)

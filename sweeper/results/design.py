@@ -227,7 +227,7 @@ def numbered(column: str, given: Collection[Point]) -> dict[float, Point]:
     found = {at(point, column): point for point in given}
     if len(found) < len(given):
         raise Unanswerable(
-            f"The claim needs different values of {column}, but several settings have the same "
+            f"The claim needs different values of {column}, but several points have the same "
             "one; give all other keys one value."
         )
     return dict(sorted(found.items()))
@@ -244,7 +244,7 @@ def alone(column: str, given: Collection[Point]) -> list[Point]:
     others = [key for key in keys if len({point.cells.get(key) for point in found}) > 1]
     if others:
         raise Unanswerable(
-            f"The claim needs settings that differ only in {column}, but these also differ in "
+            f"The claim needs points that differ only in {column}, but these also differ in "
             f"{', '.join(others)}; give every other key one value."
         )
     return found
@@ -270,7 +270,7 @@ def at(point: Point, column: str) -> float:
     value = point.at(column)
     if value is None:
         raise Unanswerable(
-            f"The claim needs a number in {column}, but a setting of the arm {point.arm} has none."
+            f"The claim needs a number in {column}, but a point of the arm {point.arm} has none."
         )
     return value
 
@@ -304,7 +304,7 @@ def ahead(design: Design, arm: str, rival: str, equal: str) -> Contrast:
     Raise Unanswerable if the points differ by more than 1 % in the column `equal`.
     """
     ours, theirs = design.of(arm), design.of(rival)
-    error = check_equal([*ours, *theirs], equal, f"Settings of {arm} and {rival}")
+    error = check_equal([*ours, *theirs], equal, f"Points of {arm} and {rival}")
     weights = [(1 / len(ours), point) for point in ours]
     weights += [(-1 / len(theirs), point) for point in theirs]
     return Contrast(f"{arm} over {rival} at {equal_within(equal, error)}", weights)
@@ -325,7 +325,7 @@ def larger_heads_gain_more(design: Design, arm: str, rival: str) -> Contrast:
     width, *others = {at(point, "width") for point in design.of(arm, rival)}
     if others:
         raise Unanswerable(
-            f"Settings of {arm} and {rival} differ in width (heads x head size), but the claim "
+            f"Points of {arm} and {rival} differ in width (heads x head size), but the claim "
             "needs equal widths; give heads and head size equal products."
         )
     sizes, weights = trends_apart(design.of(arm), design.of(rival), "model.head_size")
@@ -441,8 +441,8 @@ def most_heads_lose(
         parts.append(AnyOf(better))
     if not parts:
         raise Unanswerable(
-            f"No two settings with different numbers of heads have equal {shared}; add such "
-            "settings to the experiment's grid."
+            f"No two points with different numbers of heads have equal {shared}; add such "
+            "points to the experiment's grid."
         )
     return All(parts)
 

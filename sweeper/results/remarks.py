@@ -64,7 +64,7 @@ def tuned_in_words(experiment: Data) -> list[str]:
     points = span([*Counter(choice["arm"] for choice in found).values()])
     seeds = span([len(choice["best"]) for choice in found])
     chosen = (
-        f"{names} chosen on validation among {among} values at {points} settings of each arm, the "
+        f"{names} chosen on validation among {among} values at {points} points of each arm, the "
         f"two best with {seeds} seeds"
     )
     sentences = [f"{chosen[0].upper()}{chosen[1:]}: {_by_arm(found)}."]
@@ -176,12 +176,12 @@ def marks_in_words(points: Collection[Point], *spreads: Spreads) -> list[str]:
         return []
     if not degrees:
         return [
-            "One seed per setting: the spread between seeds is unknown, so there is no interval."
+            "One seed per point: the spread between seeds is unknown, so there is no interval."
         ]
     average = "Geometric mean" if any(point.logs for point in points) else "Mean"
     return [
         f"{average} of {span(counts)} seeds, 95 % interval (Student's t, spread between seeds "
-        f"moderated over settings: {span(degrees)} degrees of freedom). Faint marks: single seeds."
+        f"moderated over points: {span(degrees)} degrees of freedom). Faint marks: single seeds."
     ]
 
 

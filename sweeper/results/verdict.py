@@ -75,7 +75,7 @@ class Verdict:
             return "no number of seeds is expected to decide it"
         took = f", {clock(3600 * price['hours'])}" if price["hours"] is not None else ""
         runs = plural(price["runs"], "run")
-        return f"{price['seeds']} seeds per setting: {runs}{took}"
+        return f"{price['seeds']} seeds per point: {runs}{took}"
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class Terms:
         values, points = self.pooled
         words = [
             f"Judged at {confidence}{shared if self.claims > 1 else ''}, with {margin} and a "
-            f"spread pooled over {values} values of {plural(points, 'setting')}."
+            f"spread pooled over {values} values of {plural(points, 'point')}."
         ]
         for what, runs in self.asked_after.items():
             ended = f"{plural(runs, 'run')} had ended"
@@ -260,7 +260,7 @@ def explain(
     elif price:
         hours = f", {price.hours:.2g} device hours" if price.hours is not None else ""
         sentences.append(
-            f"A decision needs about {price.seeds} seeds per setting at the spread and difference "
+            f"A decision needs about {price.seeds} seeds per point at the spread and difference "
             f"so far: {plural(price.runs or 0, 'more run')}{hours}."
         )
     return " ".join([*sentences, str(terms)])

@@ -131,7 +131,7 @@ def test_points_that_no_claim_uses_are_named_where_they_change_the_spread(
             values = {s: 40 + 0.4 * ((s * 7 + n) % 5 - 2) for s in range(5)}
             more.add(arm, {"model.heads": n}, Model(size, n, 16), values)
     _, said = compared(capsys, few, more.write(tmp_path / "more"))
-    words = "spread pooled over 30 values of 6 settings -> 45 values of 9 settings"
+    words = "spread pooled over 30 values of 6 points -> 45 values of 9 points"
     assert words in said
 
 

@@ -63,7 +63,7 @@ def test_each_verdict_has_a_line_that_says_what_would_decide_it(tmp_path):
     assert by_claim["fixed_keeps_improving"] == "supported"
     assert by_claim["standard_worsens_beyond"] == "undecided"
     [undecided] = [line for line in lines if "standard_worsens_beyond" in line]
-    assert "4 seeds per setting: 12 runs, 2:30" in undecided
+    assert "4 seeds per point: 12 runs, 2:30" in undecided
     assert all(any(claim in line for line in lines) for claim in by_claim)
 
 
@@ -267,14 +267,12 @@ def fixed_heads(seeds):
 
 def test_without_two_seeds_no_price_is_made_up(tmp_path):
     said = price(fixed_heads(1).write(tmp_path))
-    assert "Every setting needs at least 3 seeds" in said
+    assert "Every point needs at least 3 seeds" in said
 
 
 def test_a_price_is_in_seeds_runs_and_device_time(tmp_path):
     said = price(fixed_heads(2).write(tmp_path))
-    [(seeds, runs, took)] = re.findall(
-        r"(\d+) seeds per setting: (\d+) runs, (.+)", said
-    )
+    [(seeds, runs, took)] = re.findall(r"(\d+) seeds per point: (\d+) runs, (.+)", said)
     assert int(seeds) > 3
     assert int(runs) == 3 * (int(seeds) - 2)
     assert took.strip() == clock(int(runs) * 12.5)

@@ -215,8 +215,8 @@ def test_standard_models_are_compared_if_they_differ_in_heads_only(
     assert found.verdict == expected
     if expected is OPEN:
         assert found.sentence == (
-            "No two settings with different numbers of heads have equal embedding size, number of "
-            "parameters and feed-forward size; add such settings to the experiment's grid."
+            "No two points with different numbers of heads have equal embedding size, number of "
+            "parameters and feed-forward size; add such points to the experiment's grid."
         )
 
 
@@ -707,8 +707,7 @@ def test_arms_of_other_sizes_are_not_compared(tmp_path, claim):
     found = judged(two_arms(claim, 2.0, width=48), claim, tmp_path)
     assert found.verdict is OPEN
     assert (
-        "settings of {} and {} differ in ".format(*ARMS[claim])
-        in found.sentence.lower()
+        "points of {} and {} differ in ".format(*ARMS[claim]) in found.sentence.lower()
     )
 
 
@@ -747,6 +746,4 @@ def test_gains_are_compared_at_one_width(tmp_path, claim):
     arm = GAINS[claim][0]
     add(sweep, arm, Model(64, 3, 8), 50.0, {"model.head_size": 8})
     found = judged(sweep, claim, tmp_path)
-    assert (
-        "Settings of {} and {} differ in width".format(*GAINS[claim]) in found.sentence
-    )
+    assert "Points of {} and {} differ in width".format(*GAINS[claim]) in found.sentence

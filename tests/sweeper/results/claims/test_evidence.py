@@ -169,8 +169,7 @@ def test_too_few_seeds_decide_nothing(tmp_path, seeds):
     for verdict in verdicts(figure(generous, seeds=seeds), tmp_path).values():
         assert verdict.verdict == OPEN
         assert (
-            f"Every setting needs at least 3 seeds; one has {seeds}."
-            in verdict.sentence
+            f"Every point needs at least 3 seeds; one has {seeds}." in verdict.sentence
         )
         assert "in sight" not in verdict.sentence
 
@@ -181,7 +180,7 @@ def test_a_claim_that_the_points_cannot_decide_is_refused(tmp_path):
         UserError, match=r"at least three values of model\.heads, not 1"
     ) as told:
         check_decidable(table)
-    assert f"{WORSENS}: No two settings with different" in str(told.value)
+    assert f"{WORSENS}: No two points with different" in str(told.value)
     assert "'experiment.claims=[small_beats_large]'." in str(told.value)
     check_decidable(figure(generous).table(tmp_path / "whole"))
 
@@ -331,5 +330,5 @@ def test_a_claim_whose_sides_are_the_same_runs_is_no_question(tmp_path):
     assert verdict.sentence.startswith(
         "Both sides of the comparison are the same runs: "
     )
-    with pytest.raises(UserError, match="claims that its settings cannot decide"):
+    with pytest.raises(UserError, match="claims that its points cannot decide"):
         check_decidable(table)
