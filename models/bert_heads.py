@@ -91,7 +91,7 @@ class PretrainingModel(_EncoderModel):
     ) -> tuple[Tensor, Tensor]:
         """Return the summed cross-entropy of the masked tokens, in nats, and their number.
 
-        If a row has fewer than M masked tokens, set its other targets to IGNORED.
+        If a row has fewer than M masked tokens, its remaining targets must be IGNORED.
         """
         hidden_ND = self.masked_tokens(_at(hidden_BTD, places_BM).flatten(0, 1))
         targets_N = targets_BM.flatten()

@@ -160,7 +160,7 @@ class TaskModule(pl.LightningModule, ABC):
     def training_step(
         self, batch: Batch, batch_idx: int, divisors: list[Tensor] | None = None
     ) -> Tensor:
-        """Return this rank's share of the loss. The mean over all ranks is the loss of the batch.
+        """Return the loss of this rank, scaled so that its mean over all ranks is the batch's loss.
 
         Args:
             divisors: the result of `self.divisors` for the whole batch. Only needed if `batch` is a

@@ -68,7 +68,9 @@ def _more_seeds(
     wanted: Mapping[str, int],
     own: Sequence[int],
 ) -> list[int]:
-    """Return the number of seeds of each configuration in `found`.
+    """Return the number of seeds that each configuration in `found` needs.
+
+    A parent needs at least as many seeds as its children.
 
     Args:
         found: the configurations. Parents precede their children.

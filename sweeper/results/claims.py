@@ -183,8 +183,8 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
         rival = standard
     elif more:
         raise Unanswerable(
-            f"The arms {' and '.join([rival, *more])} have matched points, and none of them is "
-            f"called {standard}; give this name to the arm that the others are compared with."
+            f"The arms {' and '.join([rival, *more])} have matched points, but none of these arms "
+            f"is called {standard}; rename the arm that the others are compared with."
         )
     weights: list[tuple[float, Point]] = []
     errors: dict[str, float] = {}

@@ -240,7 +240,7 @@ def _between(metric: str, point: Point) -> str:
 
 
 def not_learned(table: Table) -> list[str]:
-    """Return sentences on the seeds that are no better than a baseline, one for each metric."""
+    """Return a sentence for each metric in which some seeds are no better than a baseline."""
     found = [not_learned_by(one, table) for one in measures_of_arms(table)]
     return [sentence for sentence in found if sentence]
 

@@ -20,7 +20,7 @@ from sweeper.store.runs import RunStore, Status
 OWN = (Cause.NAN, Cause.OUT_OF_GPU_MEMORY, Cause.OUT_OF_HOST_MEMORY)
 
 DUMP = signal.SIGUSR1  # makes a job write the stack of each thread to its log
-# A job hangs only if a batch takes this many times as long as the median batch.
+# No job counts as hanging before a batch has taken this many times as long as the median batch.
 SLOW = 10
 Progress = tuple[int, object, object]  # (finished batches, step, phase)
 

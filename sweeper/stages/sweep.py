@@ -133,9 +133,9 @@ def _check_options(options: SweepOptions, plan: Plan) -> None:
         )
     if options.retrain and options.plan_only:
         raise UserError(
-            "hydra.sweeper.retrain and hydra.sweeper.plan_only cannot be combined, since another "
-            "machine never trains finished runs again; leave plan_only out to train them here, or "
-            "set another paths.outputs."
+            "hydra.sweeper.retrain and hydra.sweeper.plan_only cannot be combined, since the "
+            "command that trains the plan skips finished runs; leave plan_only out, or set another "
+            "paths.outputs."
         )
     if options.decide and not plan.claims:
         raise UserError(

@@ -322,7 +322,7 @@ class DataSet(Source, ABC, Generic[Kind]):
             yield place, row
 
     def _held_out(self, examples: Sequence[Kind]) -> set[str]:
-        """Return the groups of the validation split, whose texts have the smallest checksums."""
+        """Return the texts with the smallest checksums. Their examples are the validation split."""
         groups = {self.group(example) for example in examples}
         if len(groups) < 2:
             raise UserError(

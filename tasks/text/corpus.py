@@ -53,7 +53,7 @@ def new_arrays(folder: Path, dtypes: Mapping[str, DTypeLike]) -> Iterator[Add]:
 
 
 class Arrays:
-    """The arrays in a folder of prepared data.
+    """The arrays in a folder of prepared data, and the JSON file that describes them.
 
     Args:
         about: the name of the JSON file.

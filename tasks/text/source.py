@@ -170,7 +170,7 @@ def check_text(path: Path, start: bytes) -> None:
 
 
 def raw_lines_of_file(path: Path) -> Iterator[bytes | None]:
-    """Yield the lines of a file without line ends. None replaces a line longer than LINE_LIMIT.
+    """Yield the lines of a file without line ends, and None for each line longer than LINE_LIMIT.
 
     Raises:
         UserError: the file is not text, or cannot be read.

@@ -27,7 +27,7 @@ def draw(table: Table) -> Figure:
     sizes = [size for p in drawn[0].points if (size := p.at(SIZE)) and p.values]
     if sizes:
         limits = panels[0].get_ylim()
-        # Only one axis may be logarithmic. Then the line is curved, so it needs many points.
+        # If just one of the axes is logarithmic, this line is curved, so draw it with many points.
         bound = np.linspace(min(sizes), max(sizes), 100)
         panels[0].plot(bound, bound, zorder=1, **panel.GUIDE)
         panels[0].set_ylim(limits)

@@ -84,7 +84,10 @@ class Estimate(NamedTuple):
 
 
 def table_of(groups: Sequence[Mapping[int, float]]) -> Table:
-    """Return a table with a row for each point, given the values of each point by seed."""
+    """Return a table with a row for each point and a column for each seed.
+
+    `groups` holds the values of each point by seed. Values that a point lacks become nan.
+    """
     seeds = sorted({seed for group in groups for seed in group})
     table = np.full((len(groups), max(len(seeds), 1)), np.nan)
     for row, group in zip(table, groups, strict=True):

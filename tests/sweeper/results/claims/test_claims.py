@@ -570,7 +570,7 @@ def test_without_a_standard_arm_the_rival_is_the_one_that_is_matched(tmp_path):
     found = judged(sweep, WINS, tmp_path / "two")
     assert found.verdict == OPEN
     assert (
-        "The arms values and both have matched points, and none of them is called standard"
+        "The arms values and both have matched points, but none of these arms is called standard"
         in found.sentence
     )
 
