@@ -25,7 +25,7 @@ from sweeper.store.numbers import plural
 
 BETTER = {"lower": -1, "higher": 1}
 MOST_ROWS = 10_000
-# With more seeds an arm would take too long, because each seed adds an interim analysis.
+# With more seeds, judging would take too long, because each seed adds an interim analysis.
 MOST_SEEDS = 200
 # The optional cost columns of a file, and their names in a table.
 _COSTS = {"flops": "training_flops", "seconds": "seconds"}

@@ -227,7 +227,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 
 @dataclass(frozen=True)
 class MixedCode:
-    """How the code differs between the runs of a table.
+    """The differences of code between the runs of a table.
 
     Attributes:
         groups: the number of runs trained by each revision; empty if the code is the same.

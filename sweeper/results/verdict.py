@@ -67,7 +67,7 @@ class Verdict:
 
     @property
     def brief(self) -> str:
-        """The expected cost of a decision. If it is unknown, the start of the sentence."""
+        """The expected cost of a decision, or the start of `sentence` if the cost is unknown."""
         price = self.numbers.get("price")
         if price is None or "unmeasured" in self.numbers:
             return _END.split(self.sentence)[0].rstrip(".")

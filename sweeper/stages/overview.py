@@ -106,9 +106,9 @@ class Overview:
             on_gpu = device_of(plan, self.backend) == "gpu"
             if on_gpu and self.options.dry_run and not throughput.knows(runs):
                 words = (
-                    f"The time on a GPU is unknown, since no run in {self.store.outputs} was "
-                    "trained on one. To estimate it, train one run on a GPU and repeat this "
-                    "command."
+                    f"The time on a GPU is unknown, since no run in {self.store.outputs} "
+                    "with as many FLOPs was trained on one. To estimate it, train one run on a GPU "
+                    "and repeat this command."
                 )
                 self._print(sanitize(words, 1000), style="bold")
         return throughput.estimate(runs)
@@ -122,7 +122,7 @@ class Overview:
                 f"; about {clock(seconds)} on a {device}, estimated from finished runs"
             )
         if not self.options.dry_run:
-            return f"; the time on a {device} is unknown until a run has been measured"
+            return f"; the time on a {device} is unknown until similar runs have been measured"
         if device == "GPU":
             return ""
         threads = max(run.config["trainer"]["threads"] for run in runs)
