@@ -1,0 +1,198 @@
+"""Fit the gain of wide attention and predict it at d = 256: `python -m benchmarks.width`.
+
+It reads the table of the experiment `width`, and writes docs/results/width/prediction.json and the
+tables of docs/results/width/README.md.
+"""
+
+import argparse
+import hashlib
+import json
+import tempfile
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+import headroom_attention as headroom
+from benchmarks.measure import MADE, ROOT, table
+
+RUNS = ROOT / "docs" / "results" / "cpu" / "width-local-cpu-novels.csv"
+FOLDER = ROOT / "docs" / "results" / "width"
+PREDICTION = FOLDER / "prediction.json"
+
+METRIC = "test/perplexity"
+EMBEDDING = "model.embedding_size"
+OTHERS = (0.5, 2.0, 4.0)  # W / d, to compare with 1
+CONFIDENCE = 0.95
+LARGER = ["experiment=width_larger", "scale=cpu"]  # the models to predict
+SEEDS = 3  # of each model to predict
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A regression of the logarithm of the perplexity on the width of attention.
+
+        log perplexity = a[d, seed] + b u + c u^2 + e u f,    u = log2(W / d)
+
+    d is the embedding size, W = heads * head size, and f the logarithm of the training FLOPs to
+    base 10, at W = d, minus its mean. Every model of one d has the same f.
+
+    Attributes:
+        slopes: b, c and e.
+        covariance: the covariance of `slopes`, (3, 3).
+        residual: the standard deviation of a residual.
+        freedom: the degrees of freedom of `residual`.
+        center: the mean of the logarithm of the training FLOPs.
+    """
+
+    slopes: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+    residual: float
+    freedom: int
+    center: float
+
+    def gain(self, width: float, flops: float) -> tuple[float, float, float]:
+        """Return the predicted gain of a width W/d over 1, and the ends of its interval.
+
+        A gain is a difference of log perplexities, and above 0 the width is better than 1. The
+        interval contains the difference of two means of SEEDS new runs.
+
+        Args:
+            width: W / d.
+            flops: the training FLOPs of a model with W = d.
+        """
+        direction = -_terms(width, np.log10(flops) - self.center)
+        variance = direction @ self.covariance @ direction
+        variance += 2 * self.residual**2 / SEEDS
+        reach = stats.t.ppf((1 + CONFIDENCE) / 2, self.freedom) * np.sqrt(variance)
+        gain = direction @ self.slopes
+        return float(gain), float(gain - reach), float(gain + reach)
+
+
+def main() -> None:
+    """Write the prediction and the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.parse_args()
+    prediction = predict(finished())
+    PREDICTION.write_text(json.dumps(prediction, indent=2) + "\n", "utf-8")
+    page = FOLDER / "README.md"
+    page.write_text(with_tables(page.read_text("utf-8")), "utf-8")
+
+
+def finished() -> pd.DataFrame:
+    """Return the finished runs of `width`, with W/d and the training FLOPs as columns."""
+    runs = pd.read_csv(RUNS)
+    runs = runs[runs["state"] == "done"]
+    return runs.assign(
+        relative=runs["width"] / runs[EMBEDDING],
+        flops=runs["flops_per_token"] * runs["tokens_seen"],
+    )
+
+
+def fit(runs: pd.DataFrame) -> Fit:
+    """Fit the regression to all runs by least squares."""
+    at_d = runs[runs["relative"] == 1].groupby(EMBEDDING)["flops"].first()
+    sizes = np.log10(runs[EMBEDDING].map(at_d))
+    center = float(np.log10(at_d).mean())
+    terms = [
+        _terms(width, size - center)
+        for width, size in zip(runs["relative"], sizes, strict=True)
+    ]
+
+    # An intercept for each (d, seed) is the same as subtracting the means of each (d, seed).
+    blocks = [runs[EMBEDDING].to_numpy(), runs["seed"].to_numpy()]
+    table = pd.DataFrame(terms).assign(score=np.log(runs[METRIC].to_numpy()))
+    centered = table - table.groupby(blocks).transform("mean")
+    x, y = centered[[0, 1, 2]].to_numpy(), centered["score"].to_numpy()
+
+    inverse = np.linalg.inv(x.T @ x)
+    slopes = inverse @ x.T @ y
+    freedom = len(runs) - table.groupby(blocks).ngroups - len(slopes)
+    variance = float(np.sum((y - x @ slopes) ** 2)) / freedom
+    return Fit(slopes, variance * inverse, variance**0.5, freedom, center)
+
+
+def _terms(width: float, size: float) -> NDArray[np.float64]:
+    """Return the values that the slopes multiply, (3,)."""
+    u = np.log2(width)
+    return np.array([u, u**2, u * size])
+
+
+def predict(runs: pd.DataFrame) -> dict[str, Any]:
+    """Return the predicted gains at d = 256, and what they were fitted to."""
+    fitted = fit(runs)
+    with tempfile.TemporaryDirectory() as outputs:
+        planned = headroom.plan(LARGER, outputs=outputs)
+    [reference] = planned[planned["width"] == planned[EMBEDDING]].to_dict("records")
+    gains = {}
+    for width in OTHERS:
+        gain, low, high = fitted.gain(width, reference["flops"])
+        gains[f"{width:g}"] = {"gain": gain, "low": low, "high": high}
+    return {
+        "command": " ".join(["python sweep.py -m", *LARGER]),
+        "gain": "log perplexity at W/d = 1 minus that at this W/d; means of 3 seeds",
+        "confidence": CONFIDENCE,
+        EMBEDDING: reference[EMBEDDING],
+        "flops": reference["flops"],
+        "gains": gains,
+        "slopes": dict(zip("bce", fitted.slopes.tolist(), strict=True)),
+        "residual": fitted.residual,
+        "fitted_to": {
+            "runs": len(runs),
+            "embedding_sizes": sorted(runs[EMBEDDING].unique().tolist()),
+            "sha256": hashlib.sha256(RUNS.read_bytes()).hexdigest(),
+        },
+    }
+
+
+def with_tables(text: str) -> str:
+    """Return the page with new tables: the perplexities, and the predicted gains."""
+    prediction = json.loads(PREDICTION.read_text("utf-8"))
+    made, rest = "", text
+    for rows in (by_width(finished()), predicted(prediction)):
+        before, _, rest = rest.partition(MADE)
+        rest = rest.partition("\n\n")[2]
+        made += f"{before}{MADE}{rows}\n\n"
+    return made + rest
+
+
+def by_width(runs: pd.DataFrame) -> str:
+    """Return a table of mean perplexities by embedding size and W/d."""
+    rows = []
+    for embedding, own in runs.groupby(EMBEDDING):
+        means = own.groupby("relative")[METRIC].mean()
+        seeds = own.groupby("relative").size()
+        trigram = own["test/trigram_perplexity"].iloc[0]
+        cells = [f"{means[1.0]:.1f}"]
+        for width in OTHERS:
+            one = own[own["relative"] == width].set_index("seed")[METRIC]
+            baseline = own[own["relative"] == 1].set_index("seed")[METRIC]
+            gain = np.log(baseline / one).dropna()
+            cells.append(_percent(gain.mean()) if len(gain) else "not trained")
+        rows.append((f"{embedding}", f"{seeds.min()}", *cells, f"{trigram:.1f}"))
+    head = ["d", "seeds", "perplexity at W/d = 1"]
+    head += [f"W/d = {width:g}, better by" for width in OTHERS]
+    return table([*head, "trigram"], rows)
+
+
+def predicted(prediction: dict[str, Any]) -> str:
+    """Return a table of the predicted gains."""
+    rows = []
+    for width, gain in prediction["gains"].items():
+        ends = f"{_percent(gain['low'])} to {_percent(gain['high'])}"
+        rows.append((width, _percent(gain["gain"]), ends))
+    embedding = prediction[EMBEDDING]
+    head = ("W/d", f"better than W/d = 1 at d = {embedding} by", "95 % interval")
+    return table(head, rows)
+
+
+def _percent(gain: float) -> str:
+    """Return a difference of log perplexities in per cent of the smaller perplexity."""
+    return f"{np.sign(gain) * np.expm1(abs(gain)) * 100:.1f} %"
+
+
+if __name__ == "__main__":
+    main()
