@@ -1,7 +1,4 @@
-"""An experiment of twins: both arms are the same tiny model, each with seeds of its own.
-
-They differ only by their learning rates, so with equal ones any difference found is wrong.
-"""
+"""An experiment of twins: both arms are the same tiny model, with different learning rates."""
 
 from pathlib import Path
 
@@ -27,30 +24,27 @@ experiment:
   title: Twins
   metric: test/perplexity
   claims: [wins_at_equal_size]
+  seeds: [0, 1, 2]
   margin: {{test/perplexity: {{size: 15 %, reason: "seeds of it differ by 8 %."}}}}
   arms:
     standard:
-      seeds: [0, 1, 2]
       set: {{optimizer.learning_rate: {rates[0]}}}
       grid: {{model.heads: [2]}}
     twin:
-      seeds: [1000, 1001, 1002]
       set: {{optimizer.learning_rate: {rates[1]}}}
       match: {{to: standard, solve: model.heads, tolerance: 0.0}}
 """
-TUNE = """\
-  tune: {grid: {optimizer.learning_rate: [0.04, 0.16, 0.64]}, seeds: [7, 8, 9]}
+ALIKE, PLANTED = (1.28, 1.29), (0.32, 1.28)
+"""Learning rates of the two arms.
+
+At rates this high, a small difference in the rate changes the result as much as another seed does.
 """
-ALIKE, PLANTED, HANDICAP = (0.01, 0.01), (0.01, 0.003), (0.16, 1.28)
-"""Learning rates of the two arms; of 0.01 to 2.56 the best is 0.16."""
 
 
-def arguments(
-    conf: Path, rates: tuple[float, float], *, tuned: bool = False
-) -> list[str]:
+def arguments(conf: Path, rates: tuple[float, float]) -> list[str]:
     """Write the experiment into the folder `conf`; return the arguments of its sweep."""
     folder = conf / "experiment"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "twins.yaml").write_text(EXPERIMENT.format(rates=rates) + TUNE * tuned)
+    (folder / "twins.yaml").write_text(EXPERIMENT.format(rates=rates))
     decides = ("experiment=twins", "name=twins", "hydra.sweeper.decide=true")
     return ["--config-dir", str(conf), "-m", *TINY, *decides]

@@ -100,7 +100,6 @@ class Arm:
     match: Match | None = None
     metric: str | None = None  # None means the experiment's metric
     parent: str | None = None
-    seeds: Seeds = field(default_factory=list)  # [] means the experiment's seeds
 
     @property
     def swept(self) -> list[str]:
@@ -199,17 +198,6 @@ def check(experiment: Experiment) -> None:
                     f"experiment={name}: arm {arm.name} cannot set or sweep {key}; {remedy}."
                 )
 
-        where = f"{section}.arms.{arm.name}.seeds"
-        if arm.seeds:
-            check_seeds(where, arm.seeds)
-        parent = experiment.arms.get(arm.parent or "")
-        own = arm.seeds or experiment.seeds
-        theirs = (parent.seeds or experiment.seeds) if parent else own
-        if not {*own} <= {*theirs}:
-            listed = ", ".join(map(str, theirs))
-            expected = f"only seeds of the parent arm {arm.parent} ({listed})"
-            raise invalid_value(where, own, expected, "give both arms the same seeds")
-
     shown = [metric for metrics in experiment.finetune.values() for metric in metrics]
     for metric in shown:
         # A figure shows one metric, so it could not tell the points of two tasks apart.
@@ -240,11 +228,8 @@ def _check_tune(experiment: Experiment, tune: Tune) -> None:
             f"{where}.by", tune.by, "a metric of the validation split", remedy
         )
     remedy = "write for example [1000,1001,1002]"
-    judged = {
-        *experiment.seeds,
-        *(seed for arm in experiment.arms.values() for seed in arm.seeds),
-    }
-    if judged & {*tune.seeds}:
+    judged = experiment.seeds
+    if {*judged} & {*tune.seeds}:
         expected = f"none of the experiment's own seeds ({', '.join(map(str, sorted(judged)))})"
         raise invalid_value(f"{where}.seeds", list(tune.seeds), expected, remedy)
     if len({*tune.seeds}) < LEAST_SEEDS:

@@ -4,6 +4,7 @@ import difflib
 import re
 import traceback
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from typing import Any
 
 import yaml
@@ -152,6 +153,7 @@ REMOVED = {
     "hydra.sweeper.fail_fast": "write hydra.sweeper.equal_failures=1",
     "hydra.sweeper.on_oom": "write trainer.micro_batches=auto",
     "hydra.sweeper.pilot": "train two seeds with seed=0,1, and then run `python -m sweeper decide`",
+    "arms.*.seeds": "leave it out; all arms of an experiment have the same seeds",
     "tune.steps": "leave it out; trials train all steps, as short ones favour high learning rates",
     "tune.halving": "leave it out, since each trial trains all steps",
     "tune.transfer": "leave it out, since each arm's smallest and largest model are tuned",
@@ -176,7 +178,8 @@ REMOVED = {
 }
 """Keys and options of earlier versions, and what to do instead.
 
-A key also stands for longer keys that contain it: `tune.steps` for `experiment.tune.steps`.
+A key also stands for longer keys that contain it: `tune.steps` for `experiment.tune.steps`. A `*`
+stands for any text.
 """
 
 
@@ -193,7 +196,7 @@ GROUPS = {
 def unknown_key(key: str, known: Iterable[str]) -> UserError:
     """Return the UserError for a key that does not exist. Suggest the closest `known` keys."""
     for removed, remedy in REMOVED.items():
-        if f".{removed}." in f".{key}.":
+        if fnmatchcase(f".{key}.", f"*.{removed}.*"):
             return UserError(f"{sanitize(key)} was removed: {remedy}.")
     if key in GROUPS:
         hint = did_you_mean([GROUPS[key]])

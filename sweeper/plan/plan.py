@@ -53,6 +53,8 @@ class Configuration:
         parent: the parent configuration, or None. Each run starts from the parent's run with the
             same seed.
         once: whether the point has only one run, with the seed in `config`.
+        seeds: the seeds of a tuning trial. Other points have the seeds of the experiment, and this
+            is empty.
         chosen: the values that tuning chose.
         alternative_to: None, or the `values` of the point's first configuration if this is the
             second. A point has two if trials could not tell which tuned values are better.
@@ -65,6 +67,7 @@ class Configuration:
     matched: Matched | None = None
     parent: Configuration | None = None
     once: bool = False
+    seeds: Sequence[int] = ()
     chosen: Chosen | None = None
     alternative_to: Mapping[str, Any] | None = None
 

@@ -106,11 +106,9 @@ class Planner:
 
         for experiment in found.values():
             if seeds is not None:
-                _set_seeds(experiment, seeds)
+                experiment.seeds = seeds
             check(experiment)
             experiment.seeds = list(dict.fromkeys(experiment.seeds))
-            for arm in experiment.arms.values():
-                arm.seeds = list(dict.fromkeys(arm.seeds))
         points = sum(
             len(experiment.seeds) * math.prod(map(len, arm.grid.values()))
             for experiment in found.values()
@@ -180,17 +178,6 @@ def _seeds_given(command_line: CommandLine, template: RunTemplate) -> list[Any] 
         if "experiment.seeds" in command_line.values and command_line.experiments:
             raise UserError("seed and experiment.seeds are both set; set one of them.")
     return seeds
-
-
-def _set_seeds(experiment: Experiment, seeds: list[Any]) -> None:
-    """Set the seeds of an experiment. Raise UserError if one of its arms has seeds of its own."""
-    experiment.seeds = seeds
-    if own_seeds := [arm.name for arm in experiment.arms.values() if arm.seeds]:
-        given, key = ",".join(map(str, seeds)), f"arms.{own_seeds[0]}.seeds"
-        raise UserError(
-            f"seed={given} cannot be set: arm {own_seeds[0]} of the experiment has seeds of its "
-            f"own; leave seed out, and set '+experiment.{key}=[{given}]'."
-        )
 
 
 def _grid(template: RunTemplate, axes: Mapping[str, list[Any]]) -> Experiment:

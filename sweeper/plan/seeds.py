@@ -1,7 +1,7 @@
 """Make the points and runs of a plan: one point and one run for each configuration and seed."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,14 +20,14 @@ def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:
 
     Args:
         plan: the plan; its points and runs are replaced.
-        wanted: the number of seeds of each configuration that needs more than its arm or
-            experiment lists. The key is the id of the configuration's run with the first seed.
+        wanted: the number of seeds of each configuration that needs more than the experiment
+            lists. The key is the id of the configuration's run with the first seed.
     """
     points: list[PlannedPoint] = []
     runs: dict[str, Record] = {}
     for experiment in plan.experiments.values():
         found = plan.configurations[experiment.name]
-        counts = [len(one.arm.seeds or experiment.seeds) for one in found]
+        counts = [len(one.seeds or experiment.seeds) for one in found]
         if wanted:
             counts = _more_seeds(found, experiment, wanted, counts)
         for one, count in zip(found, counts, strict=True):
@@ -97,17 +97,15 @@ def _more_seeds(
 def _seeds(one: Configuration, experiment: Experiment, number: int) -> list[int]:
     """Return the first `number` seeds of a configuration.
 
-    The seeds of its arm or experiment come first. The parent's seeds follow or, without a parent,
-    the next larger numbers. Leave out the seeds of tuning trials.
+    The seeds that it or the experiment lists come first. The next larger numbers follow, without
+    the seeds of tuning trials.
     """
     if one.once:
         return [one.config["seed"]]
-    own = one.arm.seeds or experiment.seeds
-    excluded = [*own, *(experiment.tune.seeds if experiment.tune else ())]
-    after: Iterable[int] = itertools.count(max(own) + 1)
-    if one.parent:
-        after = _seeds(one.parent, experiment, number)
-    further = (seed for seed in after if seed not in excluded)
+    own = one.seeds or experiment.seeds
+    of_trials = experiment.tune.seeds if experiment.tune else ()
+    after = itertools.count(max(own) + 1)
+    further = (seed for seed in after if seed not in of_trials)
     return [*itertools.islice(itertools.chain(own, further), number)]
 
 

@@ -141,10 +141,8 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
         Whether all runs of the last round are done.
 
     Raises:
-        UserError: the first round is expected to exceed the budget, or the seeds of an arm are not
-            the first seeds of its parent arm.
+        UserError: the first round is expected to exceed the budget.
     """
-    _check_seeds(first)
     options = executor.options
     cost = executor.chosen_h + _device_hours(first, estimate)
     # Check only before any run is done. Otherwise, a repeated command could stop here because its
@@ -170,24 +168,6 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
     executor.freeze(now.plan, {}, now.before)
     executor.console.print(Text(_summary(executor, now, progress)), soft_wrap=True)
     return executor.done(now.plan)
-
-
-def _check_seeds(plan: Plan) -> None:
-    """Raise UserError unless the seeds of each arm are the first seeds of its parent arm."""
-    for experiment in plan.experiments.values():
-        for arm in experiment.arms.values():
-            parent = experiment.arms.get(arm.parent or "")
-            if not parent or not arm.seeds:
-                continue
-            theirs = sorted(parent.seeds or experiment.seeds)
-            if sorted(arm.seeds) != theirs[: len(arm.seeds)]:
-                first = ", ".join(map(str, theirs[: len(arm.seeds)]))
-                raise invalid_value(
-                    f"experiment.arms.{arm.name}.seeds",
-                    arm.seeds,
-                    f"{first}, the first seeds of its parent arm {arm.parent}",
-                    "leave the key out, because rounds add seeds in ascending order",
-                )
 
 
 def _next(executor: Executor, last: Round, progress: Progress) -> Round | None:

@@ -158,10 +158,7 @@ def trials(plan: Plan, searches: Mapping[str, Search], facts: Facts) -> Plan:
             name=own,
             title=f"{judged.title}: trials",
             metric=tune.by,
-            arms={
-                key: replace(arm, seeds=[], metric=None)
-                for key, arm in judged.arms.items()
-            },
+            arms={key: replace(arm, metric=None) for key, arm in judged.arms.items()},
             x=next(iter(tune.grid)),
             figure="choices",
             seeds=list(tune.seeds[:1]),
@@ -243,8 +240,8 @@ def _configurations(
             trainer["validate_every"] = trainer["validate_every"] or trainer["steps"]
             settings = {**point.values, **given}
             number = search.seeds.get(canonical([point.arm.name, settings]), 1)
-            arm = replace(point.arm, seeds=list(tune.seeds[:number]))
-            found.append(replace(point, arm=arm, values=settings, config=config))
+            seeds = tune.seeds[:number]
+            found.append(replace(point, values=settings, config=config, seeds=seeds))
     answers = facts.sizes_if_valid([point.config for point in found])
     made = []
     for point, size in zip(found, answers, strict=True):

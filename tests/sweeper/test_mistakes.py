@@ -151,8 +151,8 @@ FILES = {
         "arm a cannot set or sweep seed",
     ),
     "heirs": (
-        ARM.replace("}}}\n", "}, seeds: [0, 1]}, b: {parent: a, seeds: [1, 2]}}\n"),
-        "arms.b.seeds=[1, 2]: expected only seeds of the parent arm a (0, 1)",
+        ARM.replace("}}}\n", "}, seeds: [0, 1]}}\n"),
+        "experiment.arms.a.seeds was removed: leave it out; all arms of an experiment",
     ),
     "switched": (
         ARM.replace("a:", "on:"),
