@@ -16,7 +16,6 @@ from sweeper.results.table import files_made_of, stem
 from sweeper.stages.publish import relative_path
 from sweeper.store import mirrors
 from sweeper.store.asked import HISTORY, note_forgotten
-from sweeper.store.code import REVISION, revisions
 from sweeper.store.errors import UserError, as_typed, sanitize
 from sweeper.store.numbers import plural
 from sweeper.store.plans import (
@@ -28,7 +27,7 @@ from sweeper.store.plans import (
     runs_of,
     without,
 )
-from sweeper.store.runs import RunStore, State
+from sweeper.store.runs import RunStore
 
 Plan = Mapping[str, Any]
 
@@ -61,7 +60,7 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
 
     If `name` is an experiment, remove its plans, tables and figures, and the runs that no other
     plan uses. If it is a run, remove only that run, even if plans use it. In both cases also remove
-    W&B's folders of the removed runs, and copies of code that no run needs any more.
+    W&B's folders of the removed runs.
 
     Args:
         console: the console to print to.
@@ -84,8 +83,7 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
         )
 
     mirrored = [path for run in removal.runs for path in mirrors.folders(outputs, run)]
-    unused = _unused_code(store, removal.runs)
-    removal = replace(removal, files=[*removal.files, *mirrored, *unused])
+    removal = replace(removal, files=[*removal.files, *mirrored])
 
     for line in _listed(store, removal):
         console.print(Text(line), soft_wrap=True)
@@ -185,26 +183,6 @@ def _needed(plan: Plan) -> set[str]:
 def _related(known: Sequence[Plan], runs: Set[str]) -> list[str]:
     """Return all runs of every plan that needs one of `runs`."""
     return [run for plan in known if _needed(plan) & runs for run in plan["runs"]]
-
-
-def _unused_code(store: RunStore, gone: Sequence[str]) -> list[Path]:
-    """Return the copies of code in outputs/code that trained none of the remaining runs.
-
-    If a remaining run is not done, return [], since its queued job may start from any copy.
-    """
-    stay = [store.run(run) for run in store.ids() if run not in gone]
-    if any(run.status().state is not State.DONE for run in stay):
-        return []
-    try:
-        used = {
-            attempt.info().get("code") for run in stay for attempt in run.attempts()
-        }
-    except UserError:
-        return []  # an attempt.json cannot be read, so nobody knows which copy its run used
-    pinned = [
-        path.parent for path in sorted((store.outputs / "code").glob(f"*/{REVISION}"))
-    ]
-    return [folder for folder in pinned if used.isdisjoint(revisions(folder))]
 
 
 def _listed(store: RunStore, removal: _Removal) -> Iterator[str]:

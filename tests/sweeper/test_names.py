@@ -161,29 +161,6 @@ def test_a_run_that_a_sweep_in_training_waits_for_stays(sweep, outputs, capsys):
     assert store.ids() == [trained, waiting]
 
 
-def test_a_pinned_state_of_the_code_goes_when_no_run_that_stays_needs_it(
-    sweep, outputs, tmp_path
-):
-    sweep("name=mine model.heads=2")
-    sweep("name=other model.heads=4")
-    store = RunStore(outputs)
-    gone = plans(outputs)[0]["points"][0]["run"]
-    every = sorted(store.ids(), key=lambda run: run != gone)
-    for state, run in zip(("a", "b"), every, strict=True):
-        (outputs / "code" / state).mkdir(parents=True)
-        (outputs / "code" / state / "REVISION").write_text(f"newest\ncommit-{state}\n")
-        attempt = store.run(run).claim({"code": f"commit-{state}"})
-        attempt.finish("done")
-    result = store.run(run).path / "result.json"
-    # Without a result, the run may have a queued job that starts from either copy.
-    result.rename(tmp_path / "result.json")
-    assert forget(outputs, gone, "--yes") == 0
-    assert {path.name for path in (outputs / "code").iterdir()} == {"a", "b"}
-    (tmp_path / "result.json").rename(result)
-    assert forget(outputs, "mine", "--yes") == 0
-    assert [path.name for path in (outputs / "code").iterdir()] == ["b"]
-
-
 def test_what_wandb_keeps_here_of_a_run_or_an_experiment_goes_with_it(
     sweep, outputs, capsys
 ):
