@@ -13,7 +13,6 @@ A row in memory also has keys that are not columns (`_IN_MEMORY`):
 
 - `estimate`: the training time that the plan expected, in seconds.
 - `devices`: the number of devices.
-- `code_parts`: the digests of the code that trained the run (store/code.py).
 - `prepared`: a list of two strings: the config of the run's data and task as JSON, and the digest
   of the prepared files.
 - `damaged`: whether a file of the run cannot be read.
@@ -29,7 +28,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sweeper.results.mixed_code import code_apart, mixed_code
+from sweeper.results.mixed_code import mixed_code
 from sweeper.results.paper_tables import has_paper_table, write_paper_table
 from sweeper.results.table import (
     NAMES,
@@ -45,7 +44,6 @@ from sweeper.results.table import (
 )
 from sweeper.store.asked import asked_in, asked_of, late_terms, shared_claims
 from sweeper.store.changes import TrainedCode
-from sweeper.store.code import state_of
 from sweeper.store.errors import (
     Faults,
     UserError,
@@ -66,7 +64,7 @@ RESULT_KEYS = (
 )
 # A table has these columns only if one of its runs has a value.
 OPTIONAL = ("parent", "waited_seconds")
-_IN_MEMORY = ("estimate", "devices", "code_parts", "prepared", "damaged")
+_IN_MEMORY = ("estimate", "devices", "prepared", "damaged")
 
 Plan = Data
 """A plan as plain data (store/plans.py)."""
@@ -164,10 +162,7 @@ class Records:
         about = {**table.provenance, **self._asked(name, plan)}
         if _shared_gpus(table.files.values()):
             about["shared_gpus"] = True
-        table = replace(table, provenance=about)
-        if code_apart(table.rows) != []:
-            table = replace(table, code=mixed_code(table, self._code))
-        return table
+        return replace(table, provenance=about, code=mixed_code(table, self._code))
 
     def _asked(self, name: str, plan: Plan) -> dict[str, Any]:
         """Return the keys `asked_late` and `asked_too` of an experiment, unless they are empty.
@@ -275,7 +270,6 @@ def _measured(config: Data, result: Data, attempts: Sequence[Data]) -> dict[str,
         **{key: result.get(key) for key in RESULT_KEYS},
         **joined,
         "prepared": [data, result.get("data", {}).get("sha256")],
-        "code_parts": [state for one in attempts if (state := state_of(one))],
         **result.get("validation", {}),
         **result["metrics"],
     }

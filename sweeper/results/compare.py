@@ -10,7 +10,6 @@ from rich.text import Text
 
 from sweeper.results.collect import collect, plain
 from sweeper.results.judge import verdicts_on
-from sweeper.results.mixed_code import code_apart
 from sweeper.results.points import Point, measures_of_arms
 from sweeper.results.table import Data, Table
 from sweeper.results.verdict import Verdict
@@ -126,13 +125,7 @@ def _facts(one: Table, other: Table) -> Iterator[str]:
         )
         if before == after:
             continue
-        line = (
-            f"{column}: {', '.join(before) or 'none'} -> {', '.join(after) or 'none'}"
-        )
-        apart = code_apart([*one.rows, *other.rows])
-        if column == "code" and apart is not None:
-            line += f" ({', '.join(apart) or 'no code for training'} changed)"
-        yield line
+        yield f"{column}: {', '.join(before) or 'none'} -> {', '.join(after) or 'none'}"
 
 
 def _configs(one: Table, other: Table) -> Iterator[str]:

@@ -1,22 +1,11 @@
 """Differences in code between the runs of a table."""
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
-from sweeper.results.table import Data, MixedCode, Row, Table
+from sweeper.results.table import Data, MixedCode, Table
 from sweeper.store.changes import State, TrainedCode
-from sweeper.store.code import differing
-
-
-def code_apart(rows: Iterable[Row]) -> list[str] | None:
-    """Return the parts of the code that differ between the rows' runs.
-
-    Return None if the code of a run is unknown. Code that none of these runs uses does not count.
-    """
-    trained = [row for row in rows if row.get("code")]
-    states = [state for row in trained for state in row.get("code_parts") or [{}]]
-    return differing(states) if all(states) else None
+from sweeper.store.code import differing, state_of
 
 
 def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
@@ -24,6 +13,12 @@ def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
 
     The code of two runs is different if a file that both depend on differs.
     """
+    # Equal digests in attempt.json show equal code, even if outputs/code has no copy of it.
+    attempts = [one for files in table.files.values() for one in files.attempts]
+    parts = [state_of(one) for one in attempts]
+    if all(parts) and not differing(parts):
+        return MixedCode({}, ())
+
     states: dict[str, list[State]] = {}
     all_known = True
     for run, files in table.files.items():

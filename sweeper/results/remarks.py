@@ -5,7 +5,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sweeper.results.mixed_code import code_apart
 from sweeper.results.points import (
     BASELINES,
     TRIGRAM,
@@ -126,18 +125,13 @@ def mixed(table: Table) -> list[str]:
     The kinds are the versions of the program and of PyTorch, the device, and the prepared data.
     """
     sentences = []
-    apart = code_apart(table.rows)
     for column, words in _VERSIONS.items():
-        # Skip the code if no part of it differs, or if `Table.mixed_code` says more about it.
-        if column == "code" and (apart == [] or table.code is not None):
-            continue
+        if column == "code" and table.code is not None:
+            continue  # `Table.mixed_code` says more about it
         cells = [str(row[column]) for row in table.rows if row.get(column)]
         found = sorted({one for cell in cells for one in cell.split(THEN)})
-        parts = apart if column == "code" else None
-        if len(found) > 1 or parts:
-            differ = f"; they differ in {', '.join(parts)}" if parts else ""
-            count = max(len(found), 2)
-            sentences.append(f"{words.format(count)}: {', '.join(found)}{differ}.")
+        if len(found) > 1:
+            sentences.append(f"{words.format(len(found))}: {', '.join(found)}.")
 
     digests: dict[str, set[str]] = defaultdict(set)
     for row in table.rows:

@@ -176,9 +176,8 @@ def test_a_run_that_was_continued_names_all_that_trained_it_and_is_marked(tmp_pa
     told = [table.rows[0][column] for column in ("code", "torch", "device")]
     assert told == ["aaa then bbb", "2.7 then 2.8", "chip then 2 x card"]
     assert {"code", "torch"} <= {*table.columns}
-    assert "code_parts" not in table.columns
     assert mixed(table) == [
-        "Runs of 2 versions of the program: aaa, bbb; they differ in models.",
+        "Runs of 2 versions of the program: aaa, bbb.",
         "Runs with 2 versions of PyTorch: 2.7, 2.8.",
         "Runs on 2 kinds of device: 2 x card, chip.",
     ]
@@ -199,11 +198,11 @@ SAME, OTHER = {"tasks": "1"}, {"tasks": "2"}
     ("one", "other", "told"),
     [
         (("a", SAME), ("b", SAME), ""),
-        (("a", SAME), ("a", OTHER), "a; they differ in tasks."),
+        (("a", SAME), ("b", OTHER), "a, b."),
         (("a", SAME | {"tasks/lm1b": "1"}), ("b", SAME | {"tasks/squad": "2"}), ""),
         ((), ("b", SAME), ""),
     ],
-    ids=["commits alike", "one commit", "tasks", "unknown"],
+    ids=["commits alike", "differ", "tasks", "unknown"],
 )
 def test_versions_are_mixed_where_something_that_trains_differs(
     tmp_path, one, other, told
