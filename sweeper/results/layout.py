@@ -3,7 +3,6 @@
 import math
 import textwrap
 from collections.abc import Sequence
-from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 from matplotlib import rc_context, rc_params_from_file
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
 
@@ -28,7 +26,6 @@ SMALL_PT = RC["xtick.labelsize"]
 LEGEND_PT = RC["legend.fontsize"]
 INK = RC["text.color"]
 FAINT_INK = RC["axes.edgecolor"]
-FONTS = (*RC["font.sans-serif"], *RC["font.monospace"])
 
 _PAD_PT = 3.0
 # The estimated width of a letter, as a fraction of the font size. Few lines are wider on average.
@@ -55,23 +52,11 @@ FAINT: Style = {"ha": "center", "fontsize": SMALL_PT, "color": FAINT_INK}
 
 
 def plain(value: object, limit: int = _LABEL_LETTERS) -> str:
-    """Return `value` as text of at most `limit` characters that all fonts of the figures have."""
+    """Return `value` as one line of at most `limit` printable characters."""
     text = str(value)
     if len(text) > limit:
         text = text[: limit - 1].rstrip() + "…"
-    known = _letters()
-    return "".join(
-        letter if ord(letter) in known and letter.isprintable() else "?"
-        for letter in text
-    )
-
-
-@cache
-def _letters() -> frozenset[int]:
-    """Return the characters that all fonts of the figures have."""
-    fonts = [findfont(FontProperties(family=[family])) for family in FONTS]
-    known = [set(get_font(font).get_charmap()) for font in fonts]
-    return frozenset(set.intersection(*known))
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def panels(count: int) -> tuple[Figure, list[Axes]]:

@@ -30,7 +30,7 @@ from tests.sweeper.results.report.reported import content_of
 from tests.sweeper.results.synthetic import METRIC, Model, Sweep
 
 HOSTILE = (
-    "$\\foo$ _{x} <script>alert(1)</script>\x1b[31m\n\u202e=cmd() \U0001f600 日本 \0"
+    "$\\foo$ _{x} <script>alert(1)</script>\x1b[31m\n\u202e=cmd() é \0"
     * 7
 )
 
