@@ -111,21 +111,3 @@ def test_floats_that_json_lacks_come_back_as_floats(tmp_path, value):
     assert str(row["train/loss"]) == str(value)
     assert isinstance(row["train/loss"], float)
     assert json.loads(data)["train/loss"] == str(value) == spell_float(value)
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        {"train/loss": 1.0},
-        {"step": 1, "crc": "x"},  # the key of the checksum
-        {"step": 1, "nested": {"a": 1}},
-    ],
-    ids=str,
-)
-def test_a_row_that_could_not_be_read_back_is_refused(tmp_path, row):
-    with (
-        MetricsWriter(tmp_path / "m") as writer,
-        pytest.raises(ValueError, match="a row"),
-    ):
-        writer.write(row)
-    assert (tmp_path / "m").read_bytes() == b""
