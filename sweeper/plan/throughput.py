@@ -43,9 +43,9 @@ class Throughput:
         self._similar: dict[str, list[str]] = {}  # the groups of each run
         self._flops: dict[str, int] = {}  # of each measured run
 
-    def knows(self, runs: Iterable[Record]) -> bool:
-        """Return whether the training time of each of these runs can be estimated."""
-        return all(self.expected(run).training or not run.flops for run in runs)
+    def knows(self, run: Record) -> bool:
+        """Return whether the training time of a run can be estimated."""
+        return not run.flops or self.expected(run).training > 0
 
     def learn(
         self, run: Record, training: float, overhead: float | None, share: float = 1.0
@@ -72,9 +72,7 @@ class Throughput:
 
     def estimate(self, runs: Iterable[Record]) -> dict[str, float]:
         """Return the expected seconds of training, by run id. Leave out runs of unknown speed."""
-        return {
-            run.id: self.expected(run).training for run in runs if self.knows([run])
-        }
+        return {run.id: self.expected(run).training for run in runs if self.knows(run)}
 
     def _note(
         self, known: dict[str, dict[str, float]], run: Record, value: float

@@ -62,14 +62,15 @@ class TimeLeft:
     Attributes:
         store: the store of the runs.
         steps: the number of training steps of each run.
-        expected: a function that returns the expected duration of a run. Its training takes 0
-            seconds if the speed of the run is unknown.
+        knows: a function that returns whether the duration of a run can be estimated.
+        expected: a function that returns the expected duration of a run.
         learn: a function that receives measured times.
         clock: a function that returns the time in seconds.
     """
 
     store: RunStore
     steps: Mapping[str, int]
+    knows: Callable[[str], bool]
     expected: Callable[[str], Taken]
     learn: Learn
     clock: Callable[[], float] = time.monotonic
@@ -117,10 +118,6 @@ class TimeLeft:
         """Return the last heartbeat of a running job that `follow` recorded."""
         return self._running[run].heartbeat
 
-    def known(self, run: str) -> bool:
-        """Return whether the duration of a run can be estimated."""
-        return not self.steps[run] or self.expected(run).training > 0
-
     def of_run(self, run: str) -> float:
         """Return the seconds until a running job ends."""
         job, whole = self._running[run], self.expected(run)
@@ -144,7 +141,7 @@ class TimeLeft:
                 waiting = {}
             under_way = {run: self.of_run(run) for run in self._running}
             self._end = None
-            if all(map(self.known, [*waiting, *under_way])):
+            if all(map(self.knows, [*waiting, *under_way])):
                 self._end = now + makespan(under_way, waiting, schedule.backend.slots)
             self._due = now + REST * (self.clock() - now)
         return None if self._end is None else max(0.0, self._end - now)
@@ -297,7 +294,7 @@ class Display(ExitStack):
         waits = "starting" if run in self._begun else "queued"
         at = f"{step:,} / {steps:,}" if step else heartbeat.get("phase") or waits
         speed, loss = heartbeat.get("tokens_per_second"), heartbeat.get("loss")
-        left = clock(self.time_left.of_run(run)) if self.time_left.known(run) else "-"
+        left = clock(self.time_left.of_run(run)) if self.time_left.knows(run) else "-"
         return [
             Text(self.labels[run], no_wrap=True, overflow="ellipsis"),
             at,

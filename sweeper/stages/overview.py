@@ -104,7 +104,8 @@ class Overview:
                 f"{slots} at a time{self._times(plan, runs, throughput)}."
             )
             on_gpu = device_of(plan, self.backend) == "gpu"
-            if on_gpu and self.options.dry_run and not throughput.knows(runs):
+            known = all(map(throughput.knows, runs))
+            if on_gpu and self.options.dry_run and not known:
                 words = (
                     f"The time on a GPU is unknown, since no run in {self.store.outputs} "
                     "with as many FLOPs was trained on one. To estimate it, train one run on a GPU "
@@ -116,7 +117,7 @@ class Overview:
     def _times(self, plan: Plan, runs: Sequence[Record], throughput: Throughput) -> str:
         """Return a clause with the expected time, such as "; about 3 min on a CPU, ..."."""
         device, slots = device_of(plan, self.backend).upper(), self.backend.slots
-        if throughput.knows(runs):
+        if all(map(throughput.knows, runs)):
             seconds = expected_seconds(runs, self.store, throughput, slots)
             return (
                 f"; about {clock(seconds)} on a {device}, estimated from finished runs"

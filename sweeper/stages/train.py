@@ -207,6 +207,7 @@ class Executor:
         time_left = TimeLeft(
             self.store,
             {run: plan.runs[run].steps for run in left},
+            lambda run: throughput.knows(plan.runs[run]),
             lambda run: throughput.expected(plan.runs[run]),
             lambda run, *seconds: throughput.learn(plan.runs[run], *seconds),
         )

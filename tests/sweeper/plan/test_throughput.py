@@ -36,7 +36,7 @@ def test_the_most_similar_measured_runs_decide():
     ]
     for run, training, beside in finished:
         throughput.learn(run, training, beside)
-    assert throughput.knows([_run("lm1b", 13)])
+    assert throughput.knows(_run("lm1b", 13))
     assert throughput.expected(_run("lm1b", 3, seed=4)) == pytest.approx((11.0, 2.0))
     tenth = throughput.expected(_run("lm1b", 5, seed=4, steps=231))
     assert tenth == pytest.approx((3.3, 3.0))
@@ -55,9 +55,7 @@ def test_the_speed_of_a_tiny_task_says_nothing_about_a_large_one():
 def test_a_part_of_a_training_tells_of_the_whole_until_the_whole_does():
     throughput = Throughput()
     throughput.learn(_run("lm1b", 3), 0.1, None, share=0.01)
-    assert not throughput.knows([_run("lm1b", 3)]), (
-        "that was too short to tell anything"
-    )
+    assert not throughput.knows(_run("lm1b", 3)), "that was too short to tell anything"
     throughput.learn(_run("lm1b", 3), 13.0, None, share=0.25)
     assert throughput.expected(_run("lm1b", 3)).training == pytest.approx(52.0)
     throughput.learn(_run("lm1b", 3), 47.0, 3.0)

@@ -49,6 +49,7 @@ class Story:
         self.left = TimeLeft(
             self.store,
             {run.id: STEPS for run in self.runs.values()},
+            lambda run: True,
             lambda run: WHOLE,
             self.learn,
             lambda: self.now,
@@ -165,9 +166,13 @@ class Watched:
         self.names = [*self.schedule.states]
         steps = dict.fromkeys(self.names, STEPS)
         self.now = 0.0  # the monotonic clock of a machine that has just booted
-        unknown = WHOLE._replace(training=0.0)
         left = TimeLeft(
-            store, steps, lambda run: unknown, lambda *_: None, lambda: self.now
+            store,
+            steps,
+            knows=lambda run: False,
+            expected=lambda run: WHOLE,
+            learn=lambda *_: None,
+            clock=lambda: self.now,
         )
         width = 120 if terminal else PIPE_WIDTH
         self.file = io.StringIO()
