@@ -21,7 +21,8 @@ LARGEST_COUNT = 10**18  # the largest target of a match, in parameters, FLOPs or
 LEAST_SEEDS = 3  # with fewer seeds, trials cannot tell a better value from noise
 
 _CONFIG = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
-Seeds = list[Annotated[int, Field(strict=True, ge=0, le=LARGEST_SEED)]]
+Seed = Annotated[int, Field(strict=True, ge=0, le=LARGEST_SEED)]
+Seeds = Annotated[list[Seed], Field(min_length=1)]
 
 
 @dataclass(config=_CONFIG)
@@ -165,16 +166,15 @@ class Experiment:
         }
 
 
-def check_seeds(key: str, seeds: Sequence[Any]) -> None:
-    """Raise UserError if `seeds` is empty, or if one is not a whole number up to LARGEST_SEED."""
-    remedy = f"write for example {'seed=0,1,2' if key == 'seed' else '[0,1,2]'}"
-    if not seeds:
-        raise invalid_value(key, "[]", "at least one seed", remedy)
-    for seed in seeds:
-        whole = isinstance(seed, int) and not isinstance(seed, bool)
-        if not whole or not 0 <= seed <= LARGEST_SEED:
-            expected = f"whole numbers from 0 to {LARGEST_SEED}"
-            raise invalid_value(key, seed, expected, remedy)
+def check_seeds(seeds: Sequence[Any]) -> None:
+    """Raise UserError if one of the command line's seeds is invalid."""
+    try:
+        _SEEDS.validate_python(seeds)
+    except ValidationError as problem:
+        seed = problem.errors()[0]["input"]
+        expected = f"whole numbers from 0 to {LARGEST_SEED}"
+        remedy = "write for example seed=0,1,2"
+        raise invalid_value("seed", seed, expected, remedy) from None
 
 
 def check(experiment: Experiment) -> None:
@@ -186,7 +186,6 @@ def check(experiment: Experiment) -> None:
     """
     name = experiment.yaml or experiment.name
     section = f"experiment={name}: experiment"
-    check_seeds(f"{section}.seeds", experiment.seeds)
     for arm in experiment.arms.values():
         remedies = {
             "seed": "list its seeds instead, as in seeds: [0, 1]",
@@ -428,6 +427,7 @@ def _read(name: str, data: Mapping[str, Any], section: str) -> Experiment:
 
 
 _SCALES = TypeAdapter(dict[str, dict[str, Any] | None])
+_SEEDS = TypeAdapter(Seeds)
 _EXPERIMENT = TypeAdapter(Experiment)
 
 

@@ -174,7 +174,7 @@ def _seeds_given(command_line: CommandLine, template: RunTemplate) -> list[Any] 
     if seeds is None and ("seed" in command_line.fixed or not command_line.experiments):
         seeds = [template.run({})["seed"]]
     if seeds is not None:
-        check_seeds("seed", seeds)
+        check_seeds(seeds)
         if "experiment.seeds" in command_line.values and command_line.experiments:
             raise UserError("seed and experiment.seeds are both set; set one of them.")
     return seeds

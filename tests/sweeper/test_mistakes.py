@@ -78,6 +78,7 @@ SWEEPS = {
     "+experiment.arms.x={where:model.heads==8}": 'as in where: "model.heads == 8"',
     "data=local data.root=/müller": "two pairs of quotes, as in 'data.root=\"/müller\"'",
     "seed=-1": "seed=-1: expected whole numbers from 0 to 4294967295",
+    "experiment=fig3 +experiment.seeds=[]": "experiment.seeds=[]: list should have at least 1",
     "experiment=fig1 seed=0 +experiment.seeds=[5,6]": "seed and experiment.seeds are both set",
     "experiment=fig1 experiment.tune.seeds=[-1]": "experiment.tune.seeds.0=-1: input should be",
     "experiment=fig1 scale=cpu experiment.tune.by=validation/foo": "by=validation/foo: expected",
