@@ -367,16 +367,6 @@ class RunStore:
     outputs: Path
     _watcher: Watcher = field(default_factory=Watcher)
 
-    def __post_init__(self) -> None:
-        """Raise UserError if the folder contains zip files of runs, which an old version wrote."""
-        if any((self.outputs / "archives").glob("[!.]*.zip")):
-            archives = sanitize(self.outputs / "archives")
-            raise UserError(
-                f"{archives} contains runs in zip files, which this version does not read. Unzip "
-                "them in the outputs folder (`unzip -o archives/NAME.zip`) and delete the zip "
-                "files."
-            )
-
     def check_writable(self) -> None:
         """Raise UserError if the outputs folder cannot be written."""
         files.check_writable(self.outputs)
