@@ -334,17 +334,11 @@ def _summary(point: Point) -> Line:
     spread = stdev(values) if len(values) > 1 else None
     size, error = point.at("params_total"), point.at("match_error")
     return (
-        clipped(point.arm, 24),
-        clipped(point.name, 60),
+        sanitize(point.arm, 24),
+        sanitize(point.name, 60),
         f"{len(values)}/{len(point.runs)}",
         f"{point.mean:.4g}" if values else "-",
         "" if spread is None else f"± {spread:.2g}",
         "-" if size is None else short(size),
         "" if error is None else f"{error:+.2%}",
     )
-
-
-def clipped(text: str, limit: int) -> str:
-    """Return sanitized text of at most `limit` characters, on one line."""
-    safe = sanitize(text)
-    return safe if len(safe) <= limit else safe[: limit - 1] + "…"

@@ -7,7 +7,6 @@ from rich.console import Console
 from rich.text import Text
 
 from sweeper.results.judge import verdicts_on
-from sweeper.results.paper_tables import clipped
 from sweeper.results.points import measures
 from sweeper.results.remarks import caveats, not_learned
 from sweeper.results.table import Table
@@ -41,7 +40,7 @@ def brief(
     for head, own in notes.items():
         names = ", ".join(name for name, _ in own)
         words = own[0][1] if len(own) == 1 else f"{head}."
-        yield Text(clipped(f"{names}: {words}", width))
+        yield Text(sanitize(f"{names}: {words}", width))
 
 
 def on_claims(
@@ -71,9 +70,9 @@ def on_claims(
     before = ""
     for name, label, claim, words in rows:
         shown = "" if name == before else name
-        line = Text(clipped(shown, names).ljust(names + 2))
+        line = Text(sanitize(shown, names).ljust(names + 2))
         line.append(label.ljust(labels), _STYLES.get(label, "bold"))
-        yield line.append(f"  {claim.ljust(claims)}  {clipped(words, room)}")
+        yield line.append(f"  {claim.ljust(claims)}  {sanitize(words, room)}")
         before = name
 
 
