@@ -129,12 +129,7 @@ def _experiment(outputs: Path, known: Sequence[Plan], name: str) -> _Removal | N
     used = {run for plan in others for run in _needed(plan)}
     runs = dict.fromkeys(run for plan in own for run in runs_of(plan, name))
     stay = len(used & runs.keys())
-    words = (
-        "stays, since another plan uses it"
-        if stay == 1
-        else "stay, since other plans use them"
-    )
-    notes = [f"{plural(stay, 'run')} {words}"] if stay else []
+    notes = [f"{plural(stay, 'run')} kept for other plans"] if stay else []
 
     files = files_made_of(outputs, name) + mirrors.folders(
         outputs, f"experiment-{stem(name)}"

@@ -114,9 +114,8 @@ def missing(table: Table) -> str:
         return ""
     counts = Counter(without.values())
     reason = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
-    are = "is" if len(without) == 1 else "are"
     runs = plural(len({row["run"] for row in table.rows}), "run")
-    return f"{len(without)} of {runs} {are} missing: {reason}."
+    return f"{len(without)} of {runs} missing: {reason}."
 
 
 def mixed(table: Table) -> list[str]:
@@ -273,7 +272,6 @@ def not_learned_by(measure: Measure, table: Table) -> str:
             named.append(f"{setting} ({count} of {plural(len(runs), 'seed')})")
     if len(named) > _NAMED:
         named[_NAMED:] = [f"and {plural(len(named) - _NAMED, 'more setting')}"]
-    have, are = ("has", "is") if len(behind) == 1 else ("have", "are")
-    learned = f"{len(behind)} of {plural(len(leads), 'run')} {have} not learned"
-    rest = f"{are} no better than the {words}: {'; '.join(named)}"
-    return f"By {measure.words}, {learned} and {rest}."
+    runs_behind = f"{len(behind)} of {plural(len(leads), 'run')}"
+    rest = f"did not learn and scored no better than the {words}: {'; '.join(named)}"
+    return f"By {measure.words}, {runs_behind} {rest}."

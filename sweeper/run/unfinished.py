@@ -48,8 +48,7 @@ def train(outputs: Path, *, slots: int | None = None, jobs_per_device: int = 1) 
         run.id: run.record() for run in runs if run.status().state is not State.DONE
     }
     if not records:
-        verb = "is" if len(runs) == 1 else "are"
-        _print(f"nothing to train: {plural(len(runs), 'run')} {verb} done")
+        _print(f"nothing to train: {plural(len(runs), 'run')} done")
         return 0
     configs = [record.config for record in records.values()]
 

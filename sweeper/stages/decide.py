@@ -228,8 +228,7 @@ def _summary(executor: Executor, last: Round, progress: Progress) -> str:
     )
     if not progress.undecided:
         of = " of hydra.sweeper.until" if options.until else ""
-        who = f"the claim{of} is" if claims == 1 else f"all {claims} claims{of} are"
-        return f"{who} decided {took}."
+        return f"{plural(claims, 'claim')}{of} decided {took}."
     why = (
         f"no point can get more seeds than hydra.sweeper.max_seeds={options.max_seeds}; to "
         "continue, repeat the command with a larger number"

@@ -43,9 +43,8 @@ class OtherCode:
 
     def words(self) -> str:
         """Return a phrase with the number of runs in `changed`, and the files that changed."""
-        were = "was" if len(self.changed) == 1 else "were"
         runs = f"{len(self.changed)} of {plural(self.finished, 'finished run')}"
-        return f"{runs} {were} trained with other code ({_files(self.changed)} changed)"
+        return f"Other code trained {runs} ({_files(self.changed)} changed)"
 
 
 def of_other_code(
@@ -91,12 +90,9 @@ def in_words(found: OtherCode, *, retrain: bool) -> Iterator[str]:
             what = "They are trained again. Their old results stay in runs/<id>/attempts/<number>."
         yield f"{found.words()}. {what}"
     if found.begun:
-        one = len(found.begun) == 1
-        verb = "continues" if one else "continue"
-        how = f"{verb} from a checkpoint of other code"
-        if retrain:
-            how = "starts again from step 0" if one else "start again from step 0"
-        yield f"{plural(len(found.begun), 'unfinished run')} {how}: {_files(found.begun)} changed."
+        how = "again from step 0" if retrain else "from a checkpoint of other code"
+        runs = plural(len(found.begun), "unfinished run")
+        yield f"Starting {how}: {runs} ({_files(found.begun)} changed)."
     if found.unknown:
         runs = plural(len(found.unknown), "finished run")
         why = "since the copy in outputs/code was deleted. Results are kept."
@@ -110,8 +106,8 @@ def refuse_mixing(found: OtherCode) -> None:
     """
     if found.changed:
         raise UserError(
-            f"hydra.sweeper.decide=true: {found.words()}. Runs of different code cannot decide a "
-            f"claim. Train these runs again with {RETRAIN}, or allow the mixture with {ACCEPT}."
+            f"Runs of different code cannot decide a claim. {found.words()}. Train these runs "
+            f"again with {RETRAIN}, or allow the mixture with {ACCEPT}."
         )
 
 

@@ -212,15 +212,13 @@ def print_unfinished(
     """Print which runs are not done, and why. `labels` maps run ids to printed names."""
     unfinished = [s for s in schedule.states.values() if s.phase is not Phase.DONE]
     if unfinished:
-        verb = "is" if len(unfinished) == 1 else "are"
-        words = f"{len(unfinished)} of {plural(len(labels), 'run')} {verb} not done:"
+        words = f"{len(unfinished)} of {plural(len(labels), 'run')} not done:"
         _print_lines(console, Text(words, style="bold red"))
 
     begun = [state for state in unfinished if state.phase is not Phase.WAITING]
     if schedule.breaker.tripped:
         waiting = len(unfinished) - len(begun)
-        verb = "was" if waiting == 1 else "were"
-        left = f"{waiting} {verb} not started" if waiting else "No more runs start"
+        left = f"{waiting} not started" if waiting else "No more runs start"
         _print_lines(console, f"  {left}: {schedule.breaker.tripped}")
     for state in begun:
         run = schedule.store.run(state.job.run)

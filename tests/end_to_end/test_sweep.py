@@ -264,7 +264,7 @@ def test_a_failing_run_stops_no_other_and_the_exit_code_says_so(failing):
     states = [store.run(run).status().state for run in store.ids()]
     assert sorted(states) == [State.DONE, State.FAILED], done.stdout + done.stderr
     assert done.returncode == 1
-    assert "1 of 2 runs is not done" in done.stdout
+    assert "1 of 2 runs not done" in done.stdout
     assert "nan" in done.stdout
     assert "log.txt" in done.stdout
 

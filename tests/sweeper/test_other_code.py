@@ -93,7 +93,7 @@ def test_the_plan_names_the_changed_file_and_the_way_to_train_again(tmp_path):
     ]
     found = of_other_code(plan, store, Changes.of(tmp_path, SCALED))
     assert [*in_words(found, retrain=False)] == [
-        f"3 of 3 finished runs were trained with other code ({MULTI_HEAD} changed). Their results "
+        f"Other code trained 3 of 3 finished runs ({MULTI_HEAD} changed). Their results "
         "are kept, but cannot decide a claim together with new runs. To train these runs again, "
         "add hydra.sweeper.retrain=changed"
     ]

@@ -90,7 +90,7 @@ def test_a_finished_run_without_the_metric_says_which_metric_it_lacks(tmp_path):
     sweep.metric = "test/accuracy"
     sweep.write(tmp_path)
     [table] = collect(tmp_path)
-    assert missing(table) == "2 of 2 runs are missing: 2 done without test/accuracy."
+    assert missing(table) == "2 of 2 runs missing: 2 done without test/accuracy."
 
 
 def test_a_planned_run_whose_folder_is_gone_has_a_row_and_is_missing(tmp_path):
@@ -99,7 +99,7 @@ def test_a_planned_run_whose_folder_is_gone_has_a_row_and_is_missing(tmp_path):
     [table] = collect(tmp_path)
     row = table.rows[1]
     assert (row["state"], row["model.heads"], row["width"]) == ("new", 2, 64)
-    assert missing(table) == "1 of 2 runs is missing: 1 not started."
+    assert missing(table) == "1 of 2 runs missing: 1 not started."
 
 
 def test_points_are_told_apart_where_two_keys_end_alike(tmp_path):
@@ -239,7 +239,7 @@ def test_what_is_unfinished_counts_pre_training_too(tmp_path):
         return (task, heads) != ("pretraining", 12)
 
     table = Finetuned(done=done).table(tmp_path)
-    assert missing(table) == f"1 of {3 + 3 * 2 * 2} runs is missing: 1 not started."
+    assert missing(table) == f"1 of {3 + 3 * 2 * 2} runs missing: 1 not started."
     found = points(table, "test/loss")  # no fine-tuned task has this metric
     assert [list(point.runs) for point in found] == [[0]] * len(MODELS)
 
@@ -306,7 +306,7 @@ def test_a_language_model_no_better_than_the_unigram_is_not_learned(tmp_path, me
         }
     table = sweep.table(tmp_path)
     [told] = not_learned(table)
-    assert "1 of 2 runs has not learned and is no better than the unigram: " in told
+    assert "1 of 2 runs did not learn and scored no better than the unigram: " in told
     assert told.endswith("heads=4 (1 of 1 seed).")
     assert told in summarise(table)
     [verdict] = verdicts_on(table)

@@ -69,7 +69,7 @@ def test_missing_seeds_are_counted_in_their_cell(tmp_path):
     measured = lines(content.blocks[0])
     assert measured["SQuAD F1"][1] == ABSENT
     assert measured["MNLI accuracy (%)"][1] == "53.60 (1/2)"
-    assert content.notes[-1] == "3 of 15 runs are missing: 3 not started."
+    assert content.notes[-1] == "3 of 15 runs missing: 3 not started."
 
 
 @pytest.mark.parametrize(
@@ -138,5 +138,5 @@ def test_a_line_a_point_with_mean_sd_size_and_match_error(tmp_path):
     assert header.split()[:4] == ["arm", "point", "seeds", "mean"]
     assert first.split() == f"fixed heads=2 2/2 42 ± 1.4 {sizes[0]} -0.12%".split()
     assert second.split() == f"fixed heads=3 1/2 40 {sizes[1]}".split()
-    assert closing == "1 of 4 runs is missing: 1 not started."
+    assert closing == "1 of 4 runs missing: 1 not started."
     assert first.index(sizes[0]) == second.index(sizes[1])

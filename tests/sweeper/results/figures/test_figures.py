@@ -29,10 +29,7 @@ from tests.sweeper.results.grids import FEW, PAPER, by_hand, figure1, theorem1
 from tests.sweeper.results.report.reported import content_of
 from tests.sweeper.results.synthetic import METRIC, Model, Sweep
 
-HOSTILE = (
-    "$\\foo$ _{x} <script>alert(1)</script>\x1b[31m\n\u202e=cmd() é \0"
-    * 7
-)
+HOSTILE = "$\\foo$ _{x} <script>alert(1)</script>\x1b[31m\n\u202e=cmd() é \0" * 7
 
 
 def half(arm, model, seed):
@@ -274,7 +271,7 @@ def test_missing_and_mixed_runs_and_matching_errors_are_in_the_figure(tmp_path):
     told = words(draw("fig1", table))
     runs, missing = len(sweep.records), len(sweep.records) - len(sweep.results)
     assert missing
-    assert f"{missing} of {runs} runs are missing: {missing} not started." in told
+    assert f"{missing} of {runs} runs missing: {missing} not started." in told
     worst = max(abs(p["matched"]["error"]) for p in sweep.points if p["matched"])
     within = f"within {math.ceil(worst * 1e4) / 100:.2f} %"
     assert f"targets have equal total parameters {within}" in told

@@ -51,7 +51,7 @@ def test_every_run_is_there_with_its_state_verdicts_and_seeds(page):
     reasons = {run["reason"] for run in runs if run["state"] == "failed"}
     assert reasons == {"nan: the loss is nan at step 7 (attempt 1)"}
     assert "95 % interval" in svg  # the SVG keeps text as text
-    missing = f"of {len(runs)} runs are missing: 1 failed, {states['new']} not started."
+    missing = f"of {len(runs)} runs missing: 1 failed, {states['new']} not started."
     assert missing in experiment["figure_in_words"]
 
     verdicts = experiment["verdicts"]
