@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from sweeper.store.errors import UserError, sanitize
-from sweeper.store.liveness import alive, identity
 from sweeper.store.numbers import clock
 from sweeper.store.plans import command_of, in_words, planned
 from sweeper.store.runs import Run, RunStore, State, Status
@@ -96,11 +95,6 @@ def _status(run: Run) -> Status:
     try:
         if status.state is not State.NEW or (run.path / "run.json").is_file():
             run.record()
-        if status.state is State.RUNNING:
-            info = run.attempt(status.attempt).info()
-            if alive(info) is None and info.get("machine") == identity()["machine"]:
-                words = "or its machine or container stopped; --watch shows which"
-                return replace(status, reason=f"{status.reason}, {words}")
     except UserError as error:
         return Status(State.FAILED, sanitize(error), 0)
     return status
