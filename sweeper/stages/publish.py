@@ -228,17 +228,6 @@ def print_unfinished(
         _print_lines(console, f"  {labels[run.id]}: {state.reason}{where}")
 
 
-def print_warnings(console: Console, schedule: Schedule) -> None:
-    """Print each distinct warning of done runs once, with the number of runs that have it."""
-    done = [run for run, state in schedule.states.items() if state.phase is Phase.DONE]
-    attempts = [schedule.store.run(run).attempts()[-1:] for run in done]
-    warnings = Counter(one.warning() for [one] in filter(None, attempts))
-    for words, count in warnings.items():
-        if words:
-            line = f"{count} of {plural(len(done), 'run')}: {words}."
-            _print_lines(console, sanitize(line, 400))
-
-
 def relative_path(path: Path) -> str:
     """Return a path relative to the working directory, or `path` itself if it lies elsewhere."""
     try:

@@ -20,7 +20,7 @@ from sweeper.run.schedule import JobState, Phase, Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.size_server import SizeServer
 from sweeper.stages.other_code import OtherCode, of_other_code, refuse_mixing
-from sweeper.stages.publish import LivePage, print_unfinished, print_warnings
+from sweeper.stages.publish import LivePage, print_unfinished
 from sweeper.store.asked import Terms, asked_in, asked_of, late_terms
 from sweeper.store.changes import Changes
 from sweeper.store.code import Code, pin
@@ -252,7 +252,6 @@ class Executor:
             run for run, s in schedule.states.items() if s.phase is not Phase.DONE
         }
         print_unfinished(self.console, schedule, labels)
-        print_warnings(self.console, schedule)
         return done
 
 

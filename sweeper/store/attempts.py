@@ -30,7 +30,6 @@ START_LOG = "start.log"  # a file in the run's folder
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 # The values of CUDA_VISIBLE_DEVICES that hide all GPUs. Slurm sets NoDevFiles.
 NO_GPUS = ("", "-1", "NoDevFiles")
-_WARNING = "warning.json"  # a file in the attempt's folder
 
 
 class Info(TypedDict, total=False):
@@ -52,10 +51,6 @@ class Heartbeat(TypedDict, total=False):
     steps: int
     most_parts: int
     tokens_per_second: float | str
-
-
-class _Warning(TypedDict):
-    words: str
 
 
 class Cause(StrEnum):
@@ -153,18 +148,6 @@ class Attempt:
             "traceback": traceback,
         }
         return files.publish_json(self.path / "exit.json", value, replace=overrule)
-
-    def warn(self, words: str) -> None:
-        """Save a warning for the sweep to print at its end. If the disk is full, drop it."""
-        with suppress(OSError):
-            files.publish_json(self.path / _WARNING, {"words": words}, replace=True)
-
-    def warning(self) -> str:
-        """Return the warning that the attempt saved. Return "" if there is no readable one."""
-        with suppress(UserError):
-            found = files.read_object(self.path / _WARNING, schema=_Warning)
-            return str(found["words"]) if found else ""
-        return ""
 
     def clear(self) -> None:
         """Remove the heartbeat. Call this after the result is written."""

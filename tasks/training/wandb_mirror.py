@@ -61,9 +61,7 @@ class Mirror:
             thread.join(FINISH_SECONDS)
             if thread.is_alive():
                 later = "`wandb sync` can upload the rest"
-                _warn(
-                    self._run, f"it did not finish within {FINISH_SECONDS} s; {later}"
-                )
+                _warn(f"it did not finish within {FINISH_SECONDS} s; {later}")
 
     def _follow(self) -> None:
         try:
@@ -74,7 +72,7 @@ class Mirror:
             run.finish(exit_code=message)
         except BaseException as error:
             # W&B may raise anything, and must not stop the run.
-            _warn(self._run, message_of(error))
+            _warn(message_of(error))
 
 
 def start(section: LoggerSection, run: Run) -> Any:
@@ -131,7 +129,7 @@ def start(section: LoggerSection, run: Run) -> Any:
         if section.mode != "online":
             raise
         words = f"{message_of(error)}; `wandb sync` can upload its offline record later"
-        _warn(run, words, "offline")
+        _warn(words, "offline")
         wandb.teardown()  # otherwise W&B would reject the run's id as a duplicate
         offline = True
         started = wandb.init(**{**arguments, "mode": "offline"})
@@ -154,8 +152,7 @@ def _earlier_rows(run: Run) -> list[dict[str, Any]]:
     return [row for row in merged_rows(attempts) if row["step"] <= resumed]
 
 
-def _warn(run: Run, what: str, state: str = "off") -> None:
-    """Print a warning to the log, and save it so that the sweep prints it at its end."""
+def _warn(what: str, state: str = "off") -> None:
+    """Print a warning to the log."""
     text = f"warning: W&B is {state} for this run ({what}); the run is not affected."
     print(text, file=sys.stderr)
-    run.attempts()[-1].warn(f"W&B is {state} ({what})")

@@ -11,7 +11,7 @@ from rich.console import Console
 from sweeper.run.failures import DUMP, Watchdog, hours
 from sweeper.run.schedule import MANY, JobState, Phase, StatusPoller, counts
 from sweeper.run.stop import Stopped, StopSignals
-from sweeper.stages.publish import print_unfinished, print_warnings
+from sweeper.stages.publish import print_unfinished
 from sweeper.store.runs import State
 from tests.policies import policy
 from tests.sweeper.run.conftest import act, job, phases
@@ -261,19 +261,6 @@ def test_a_start_that_made_no_attempt_is_not_given_the_reason_of_an_earlier_one(
     console = Console(file=io.StringIO())
     print_unfinished(console, schedule, {job("a").run: "a"})
     assert "log.txt" not in console.file.getvalue()
-
-
-def test_runs_that_warned_of_the_same_share_a_line(tell, store):
-    schedule, _ = tell([job("a"), job("b"), job("c")], {})
-    assert schedule.execute()
-    for name in ("a", "b"):
-        store.run(job(name).run).attempts()[-1].warn("W&B is off (no core)")
-    damaged = store.run(job("c").run).attempts()[-1]
-    damaged.warn("W&B")
-    damaged.path.joinpath("warning.json").write_text("[")
-    console = Console(file=io.StringIO(), width=200)
-    print_warnings(console, schedule)
-    assert console.file.getvalue() == "2 of 3 runs: W&B is off (no core).\n"
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,6 @@ def test_a_broken_one_costs_one_warning_and_nothing_else(fault, outputs, undistu
     assert science(run) == undisturbed
     log = run.attempts()[0].log_path.read_text()
     assert log.count("warning: W&B is off for this run") == 1
-    assert run.attempts()[0].warning().startswith("W&B is off (")
 
 
 def test_without_it_nothing_of_it_is_imported(outputs):
@@ -89,4 +88,3 @@ def test_without_it_nothing_of_it_is_imported(outputs):
         outputs, sabotage=lambda: sys.modules.update(wandb=None)
     )  # no import works
     assert "W&B" not in run.attempts()[0].log_path.read_text()
-    assert run.attempts()[0].warning() == ""
