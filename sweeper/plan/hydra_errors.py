@@ -1,7 +1,6 @@
 """Errors of Hydra and OmegaConf, rewritten as one sentence that a user can act on."""
 
 import difflib
-import re
 import traceback
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -24,11 +23,6 @@ from sweeper.store.identity import leaves
 NO_EXPERIMENT = (
     "Keys such as experiment.seeds can be set only if an experiment is chosen; "
     "add experiment=NAME, as in experiment=fig1."
-)
-# Hydra raises this error if the yaml of an experiment lacks the line '# @package _global_'. Hydra
-# then looks for the groups of the defaults list in the section `experiment`.
-_MISPLACED = re.compile(
-    r"In 'experiment/([^']+)': Could not override '[^']+@experiment\."
 )
 
 
@@ -55,16 +49,14 @@ def explained(problem: Exception) -> UserError:
         place = sanitize(f"{mark.name}, line {mark.line + 1}")
         reason = sanitize(getattr(problem, "problem", None) or problem)
         return UserError(f"{place} cannot be read as yaml: {reason}; correct the file.")
-    if isinstance(problem, OverrideParseException):
-        return unreadable(problem.override)
     if isinstance(problem, MissingConfigException) and problem.missing_cfg_file:
         return _no_such_file(problem.missing_cfg_file, problem.options or ())
     for cause in (problem, problem.__cause__, problem.__context__):
         if isinstance(cause, OmegaConfBaseException) and cause.full_key:
             return _of_key(cause)
     words = sanitize(" ".join(str(problem).split()), 700).rstrip(".")
-    if misplaced := _MISPLACED.match(words):
-        return no_experiment_in(misplaced[1])
+    if isinstance(problem, OverrideParseException):
+        words = f"{sanitize(problem.override)} is no override: {words}"
     return UserError(words if words.endswith("?") else f"{words}.")
 
 
@@ -129,25 +121,6 @@ def _no_such_file(path: str, known: Iterable[str]) -> UserError:
     return invalid_value(group, name, expected, remedy)
 
 
-def unreadable(override: str) -> UserError:
-    """Return the UserError for an argument that Hydra cannot parse as an override."""
-    shown = (
-        override.removeprefix("++")
-        if override.startswith("++experiment.")
-        else override
-    )
-    remedy = "write key=value or key=a,b,c without spaces, as in experiment=fig1 or model.heads=4,8"
-    key, _, value = shown.partition("=")
-    special = not value.isascii() or bool(set("()=~&;#!<>").intersection(value))
-    if special and value.startswith(("{", "[")):
-        remedy = 'put each string in it into quotes, as in where: "model.heads == 8"'
-    elif special:
-        remedy = f"put the value into two pairs of quotes, as in '{key}=\"{value}\"'"
-    return UserError(
-        f"{sanitize(shown)!r} cannot be read as an override; {sanitize(remedy, 400)}."
-    )
-
-
 REMOVED = {
     "hydra.sweeper.notify": "leave it out, and run your own command when sweep.py has ended",
     "hydra.sweeper.fail_fast": "write hydra.sweeper.equal_failures=1",
@@ -183,25 +156,11 @@ stands for any text.
 """
 
 
-GROUPS = {
-    "attention": "model/attention",
-    "experiments": "experiment",
-    "gqa": "model/attention=grouped_query",
-    "mla": "model/attention=latent",
-    "wandb": "logger",
-}
-"""Words that users try as keys, and the config group or option that they mean."""
-
-
 def unknown_key(key: str, known: Iterable[str]) -> UserError:
     """Return the UserError for a key that does not exist. Suggest the closest `known` keys."""
     for removed, remedy in REMOVED.items():
         if fnmatchcase(f".{key}.", f"*.{removed}.*"):
             return UserError(f"{sanitize(key)} was removed: {remedy}.")
-    if key in GROUPS:
-        hint = did_you_mean([GROUPS[key]])
-        return UserError(f"{key} is not a key of the config; {hint}")
-
     of_experiment = key.startswith("experiment.")
     same = [one for one in known if one.startswith("experiment.") == of_experiment]
     sections = [one.partition(".")[0] for one in same]

@@ -23,7 +23,7 @@ from hydra.errors import HydraException
 from sweeper.plan.compose import Composer
 from sweeper.plan.experiment import Experiment
 from sweeper.plan.grid import check_size
-from sweeper.plan.hydra_errors import unreadable
+from sweeper.plan.hydra_errors import explained
 from sweeper.plan.refused import refuse_key, refuse_path, refuse_tree
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.identity import can_change_results, digest_of
@@ -95,15 +95,15 @@ def _parsed(arguments: Iterable[str], composer: Composer) -> dict[str, Override]
     """Parse and check overrides. Return them keyed by their keys without plus signs."""
     by_key: dict[str, Override] = {}
     parser = OverridesParser.create(composer.loader)
-    for argument in arguments:
-        try:
-            override = parser.parse_override(argument)
-        except HydraException:
-            raise unreadable(argument) from None
+    try:
+        overrides = parser.parse_overrides([*arguments])
+    except HydraException as problem:
+        raise explained(problem) from None
+    for override in overrides:
         key = override.key_or_group
         refuse_key(f"~{key}" if override.is_delete() else key)
         if "/" in key or composer.is_group(key):
-            refuse_path(key, argument.partition("=")[2])
+            refuse_path(key, _right_side(override))
         if not override.is_sweep_override() and not key.startswith("hydra."):
             refuse_tree({key: _plain(override.value())})
             if isinstance(override.value(), dict) and not key.startswith("experiment."):

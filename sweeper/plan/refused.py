@@ -19,13 +19,9 @@ LARGE = re.compile(rf"\d{{{LONGEST_NUMBER + 1}}}")
 SECRET = re.compile(
     r"(?i)(api_?key|secret|passw(or)?d|credential|authorization|(^|_)token$)"
 )
-# The name of a yaml file must not point outside the folder of its config group.
-AWAY = re.compile(r"[/\\$~]|\.\.")
+# The name of a yaml file has no suffix, and must not point outside the folder of its config group.
+AWAY = re.compile(r"[/\\$~]|\.\.|\.ya?ml(,|$)")
 RESOLVER = re.compile(r"\$\{\s*[\w.]+\s*:")
-SUFFIX = re.compile(r"\.ya?ml(?=,|$)")
-# A config key inside the `set` or `grid` of an arm, as in experiment.arms.a.set.model.heads. Hydra
-# would read `model` as a section of `set`.
-DOTTED = re.compile(r"(experiment\.(?:.+\.)?(?:set|grid))\.(.+\..+)")
 # A command line may set only these parts of Hydra's own section.
 HYDRA = (
     "hydra.sweeper.",
@@ -43,11 +39,6 @@ WITH_VALUE = FOLDERS | frozenset("-c --cfg -p --package".split())
 PRINTS = frozenset(
     "--resolve -h --help --hydra-help -i --info -sc --shell-completion".split()
 )
-# Flags that users know from other programs, and what to write instead.
-INSTEAD = {
-    "--dry-run": "hydra.sweeper.dry_run=true prints the plan and trains nothing",
-    "--version": "headroom --version or python -m sweeper --version prints the version",
-}
 
 
 def refuse_arguments(arguments: list[str]) -> None:
@@ -59,9 +50,8 @@ def refuse_arguments(arguments: list[str]) -> None:
         flag = argument.partition("=")[0]
         if argument.startswith("-"):
             if flag not in SWEEPS | WITH_VALUE | PRINTS:
-                instead = INSTEAD.get(flag, "--help lists the flags")
                 raise UserError(
-                    f"{sanitize(flag)} is not a flag of this program; {instead}."
+                    f"{sanitize(flag)} is not a flag of this program; --help lists the flags."
                 )
         elif before not in WITH_VALUE:
             value = argument.partition("=")[2]
@@ -71,20 +61,11 @@ def refuse_arguments(arguments: list[str]) -> None:
                 most = f"{digits}, and {DEEPEST} brackets at most"
                 raise invalid_value(flag, value[:30], most, "write a smaller value")
             refuse_key(flag)
-            if "=" in before and before.endswith(("=", ",")) and "=" not in argument:
-                whole = f"{sanitize(before)}{sanitize(argument)}"
-                raise UserError(
-                    f"{sanitize(before)} ends without a value; write {whole}, without spaces."
-                )
 
 
 def refuse_key(key: str) -> None:
     """Raise UserError for a key that a command line may not set, add or delete."""
     plain = key.lstrip("+~")
-    if not plain:
-        raise UserError(
-            f"{sanitize(key)}=... has no key; write key=value without spaces, as in model.heads=4."
-        )
     if plain == "hydra/sweeper":
         own = "Headroom works only with its own sweeper"
         raise UserError(f"hydra/sweeper cannot be set: {own}; leave it out.")
@@ -92,12 +73,6 @@ def refuse_key(key: str) -> None:
         raise UserError(
             f"{sanitize(key)}: keys of the config cannot be deleted; set another value, as in "
             "key=value."
-        )
-    if dotted := DOTTED.fullmatch(key.lstrip("+")):
-        within, inside = map(sanitize, dotted.groups())
-        raise UserError(
-            f"{within}: Hydra reads the dots of {inside} as sections; write "
-            f"+{within}={{{inside}:VALUE}}."
         )
     foreign = re.match(r"hydra\b", plain) and not plain.startswith(HYDRA)
     if foreign or CALLS.search(plain):
@@ -113,11 +88,7 @@ def refuse_key(key: str) -> None:
 
 
 def refuse_path(key: str, value: str) -> None:
-    """Raise UserError if an override chooses a yaml file by its path, or with `.yaml`."""
-    if SUFFIX.search(value):
-        name = SUFFIX.sub("", value)
-        remedy = f"write {sanitize(key)}={sanitize(name)}"
-        raise invalid_value(key, value, "a name without .yaml", remedy)
+    """Raise UserError if an override chooses a yaml file by its path."""
     if AWAY.search(value) or ".." in key:
         raise UserError(
             f"{sanitize(key)}={sanitize(value)}: expected the name of a file in "

@@ -27,7 +27,7 @@ from tests.sweeper.test_damaged_files import plan as plan_of
 
 # Arguments of `python sweep.py`, and a part of the message.
 SWEEPS = {
-    "--dry-run": "--dry-run is not a flag of this program; hydra.sweeper.dry_run=true prints",
+    "--dry-run": "--dry-run is not a flag of this program; --help lists the flags.",
     "hydra.sweeper.on_oom=halve": "was removed: write trainer.micro_batches=auto.",
     "dry_run=true": "did you mean hydra.sweeper.dry_run?",
     "model.n_heads=8": "did you mean model.heads?",
@@ -35,22 +35,21 @@ SWEEPS = {
     "model.attention=gqa": "as in model/attention=grouped_query",
     "model.attention.name=collaborative": "write model/attention=collaborative.",
     "model.activation=swish": "set model.activation=silu.",
-    "wandb.project=x": "wandb is not a key of the config; did you mean logger?",
     "hydra/launcher=joblib": "expected one of local, ray, slurm",
-    "experiment=fig1.yaml": "expected a name without .yaml; write experiment=fig1.",
+    "experiment=fig1.yaml": "expected the name of a file in conf/experiment; put",
     f"seed={'9' * 5000}": "expected numbers of at most 300 digits",
     f"model.heads={'[' * 99}{']' * 99}": "and 50 brackets",
     "hydra/sweeper=optuna": "Headroom works only with its own sweeper",
     "experiment=Fig1": "experiment=Fig1: expected a file in conf/experiment; did you mean fig1?",
-    "model.heads = 4": "=... has no key; write key=value without spaces, as in model.heads=4",
-    "fig1": "write key=value or key=a,b,c without spaces, as in experiment=fig1",
+    "model.heads = 4": "model.heads is no override: Error parsing override",
+    "fig1": "fig1 is no override: Error parsing override 'fig1' missing EQUAL",
     "head=8": "head is not a key of the config; did you mean model.heads or",
     "model.heads=interval(1,4)": "expected a list of values",
     "experiment=glob(nothing*)": "experiment=glob(nothing*): expected at least one value",
     "experiment.error=0.1": "can be set only if an experiment is chosen; add experiment=NAME",
     "experiment=table1 experiment.error=0.1": "write +experiment.error=VALUE to add it",
     "experiment=table1 experiment.foo=3": "write +experiment.foo=VALUE to add it, if docs/exp",
-    "experiment=fig1 experiment.arms.fixed.set.model.layers=2": "set={model.layers:VALUE}.",
+    "experiment=fig1 ++experiment.arms.fixed.set.model.layers=2": "model={'layers': 2} is no",
     "experiment=[fig1,fig3]": "expected names of experiments; write for example experiment=f",
     "experiment=fig1 experiment.scales.gpu.seeds=[7]": "the chosen scale, demo; add scale=gpu, or",
     "experiment=fig1 scale=cpu experiment.tune.grow=-1": "grow=-1: input should be",
@@ -75,8 +74,8 @@ SWEEPS = {
     "model.embedding_size=30 model.heads=7": "model.heads=7: expected a divisor",
     "experiment=fig3 experiment.seeds=0,1": "write 'experiment.seeds=[0,1]'; to sweep seeds, ",
     "experiment=fig3 ++experiment.arms.fixd.label=x": "=fixd: expected an arm of fig3 (standard,",
-    "+experiment.arms.x={where:model.heads==8}": 'as in where: "model.heads == 8"',
-    "data=local data.root=/müller": "two pairs of quotes, as in 'data.root=\"/müller\"'",
+    "+experiment.arms.x={where:model.heads==8}": "x={where:model.heads==8} is no override",
+    "data=local data.root=/müller": "data.root=/müller is no override: ",
     "seed=-1": "seed=-1: expected whole numbers from 0 to 4294967295",
     "experiment=fig3 +experiment.seeds=[]": "experiment.seeds=[]: list should have at least 1",
     "experiment=fig1 seed=0 +experiment.seeds=[5,6]": "seed and experiment.seeds are both set",
@@ -308,6 +307,7 @@ def is_a_sentence(text: str) -> bool:
 
 # Files in conf/experiment that Hydra does not read as experiments.
 BEGIN = "begin it with the line '# @package _global_', before any other comment, '---' or byte"
+DEFAULTED = "Could not override 'task@experiment.task'. Did you mean to override task?"
 DEFAULTS = f"defaults: [override /task: lm1b]\n{ARM}"
 HEADLESS = {
     "headless": ARM,
@@ -319,6 +319,9 @@ HEADLESS = {
 
 MISTAKES = SWEEPS | {f"experiment={name}": words for name, (_, words) in FILES.items()}
 MISTAKES |= {f"experiment={name}": BEGIN for name in HEADLESS}
+MISTAKES |= {
+    f"experiment={name}": DEFAULTED for name in ("headless_defaults", "commented")
+}
 
 
 @pytest.mark.parametrize("typed", MISTAKES)
