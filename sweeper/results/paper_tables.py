@@ -24,7 +24,7 @@ from sweeper.results.remarks import (
 from sweeper.results.table import (
     Data,
     Table,
-    csv_line,
+    as_csv,
     exported,
     label,
     publish_made,
@@ -193,7 +193,9 @@ def write_paper_table(outputs: Path, table: Table) -> None:
     content = paper_table(table)
     files = {
         "txt": "".join(f"{line}\n" for line in as_text(content)),
-        "csv": as_csv(content),
+        "csv": as_csv(
+            [block.title, *row] for block in content.blocks for row in block.rows
+        ),
         "tex": as_latex(content, stem(table.name)),
     }
     for kind, text in files.items():
@@ -229,13 +231,6 @@ def _aligned(rows: Sequence[Line], left: int) -> list[str]:
         ]
         lines.append("  ".join(cells).rstrip())
     return lines
-
-
-def as_csv(content: PaperTable) -> str:
-    """Return the table as CSV. The first column holds the title of the block."""
-    return "".join(
-        csv_line([block.title, *row]) for block in content.blocks for row in block.rows
-    )
 
 
 _LATEX = str.maketrans(

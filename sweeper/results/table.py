@@ -219,7 +219,6 @@ _OVERRIDE = re.compile(
     r"(?!(?:experiment|scale|seed)[=./]|data=|data\.root=)([\w+./@]+)="
 )
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_SPECIAL = re.compile(r'[,"\r\n]')
 # Spreadsheets read cells that begin with these as formulas, unless an apostrophe is in front. Cells
 # with an apostrophe of their own get another one, because reading a table removes one.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
@@ -452,48 +451,51 @@ def read_rows(path: Path) -> tuple[list[str], list[Row]]:
 
 
 def _read_row(columns: Sequence[str], line: Sequence[str]) -> Row:
-    """Return the cells of a line. If a column has no schema, guess the type from the text."""
-    row: dict[str, Any] = {}
-    for name, text in zip(columns, line, strict=True):
-        words = text.removeprefix("'")  # see _FORMULA
-        known = COLUMNS.get(name)
-        row[name] = words if known and known.type is str else _parsed(words)
-        if not text:
-            row[name] = None
+    row = {
+        name: _read_cell(name, text) for name, text in zip(columns, line, strict=True)
+    }
     # Compute the column that older tables lack.
     return {"training_flops": training_flops(row), **row}
 
 
-def _parsed(text: str) -> Any:
-    """Return the number or the boolean in `text`, or else `text`."""
-    with suppress(ValueError):
-        found = json.loads(text)
-        if isinstance(found, int | float):
-            return found
-    return text
+def _read_cell(name: str, text: str) -> Any:
+    """Return the value of a cell. If its column has no schema, guess the type from the text."""
+    if not text:
+        return None
+    words = text.removeprefix("'")  # see _FORMULA
+    if schema_of(name).type is not str:
+        with suppress(ValueError):
+            found = json.loads(words)
+            if isinstance(found, int | float):
+                return found
+    return words
+
+
+class _Lines(list[str]):
+    """A list of lines that csv.writer can write to."""
+
+    write = list.append
 
 
 def csv_text(table: Table) -> str:
     """Return the rows of a table as the text of its .csv."""
     rows = ([row.get(key) for key in table.columns] for row in table.rows)
-    return "".join(map(csv_line, [table.columns, *rows]))
+    return as_csv([table.columns, *rows])
 
 
-def csv_line(cells: Iterable[Any]) -> str:
-    """Return values as a line of a .csv. Formulas are marked as text."""
-    return ",".join(map(_csv_cell, cells)) + "\n"
+def as_csv(rows: Iterable[Iterable[Any]]) -> str:
+    """Return rows as the text of a .csv. Formulas are marked as text."""
+    lines = _Lines()
+    # With another line end than "\r\n", csv.writer would leave a lone "\r" unquoted.
+    csv.writer(lines).writerows([map(_csv_cell, row) for row in rows])
+    return "".join(line.removesuffix("\r\n") + "\n" for line in lines)
 
 
-def _csv_cell(value: Any) -> str:
-    """Return the text of a cell. The module csv would leave a lone "\\r" unquoted."""
-    if value is None:
-        return ""
+def _csv_cell(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, int | float):
-        return repr(value)
+    if not isinstance(value, str):
+        return value
     # A JSON string can contain a lone surrogate, which UTF-8 cannot encode.
-    text = str(value).encode("utf-8", "backslashreplace").decode()
-    if text.startswith(_FORMULA):
-        text = f"'{text}"
-    return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
+    text = value.encode("utf-8", "backslashreplace").decode()
+    return f"'{text}" if text.startswith(_FORMULA) else text
