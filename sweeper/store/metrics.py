@@ -32,10 +32,8 @@ class MetricsWriter(ExitStack):
         sync_directory(path.parent)
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Append a row of plain values, which may be nan or inf. Its key `step` is an integer."""
-        plain = {"step": row["step"]} | {
-            name: spell_float(value) for name, value in row.items()
-        }
+        """Append a row of plain values, which may be nan or inf. Its first key is `step`."""
+        plain = {name: spell_float(value) for name, value in row.items()}
         body = json.dumps(plain, allow_nan=False)[:-1].encode()
         if self._torn:
             self._repair()
@@ -58,11 +56,10 @@ class MetricsWriter(ExitStack):
         self._torn = False
 
 
-def read_metrics(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """Return the rows of a file, oldest first, and the number of skipped damaged lines."""
-    lines = [line for line in (read_bytes(path) or b"").split(b"\n") if line]
-    rows = [row for line in lines if (row := _row(line)) is not None]
-    return rows, len(lines) - len(rows)
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a file, oldest first. Leave out damaged lines."""
+    lines = (read_bytes(path) or b"").split(b"\n")
+    return [row for line in lines if (row := _row(line)) is not None]
 
 
 def spell_float(value: Any) -> Any:

@@ -136,7 +136,7 @@ def lineage(run: Run, number: int) -> list[dict[str, Any]]:
 def _by_step(attempt: Attempt) -> dict[int, dict[str, Any]]:
     """Return the rows of an attempt, by step. Join rows of training and validation at one step."""
     joined: dict[int, dict[str, Any]] = {}
-    for row in read_metrics(attempt.metrics_path)[0]:
+    for row in read_metrics(attempt.metrics_path):
         joined.setdefault(row["step"], {}).update(row)
     return joined
 

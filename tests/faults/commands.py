@@ -192,7 +192,7 @@ def await_training(
 def training(outputs: Path) -> bool:
     """Return whether a job that lives has written a row of metrics."""
     return any(
-        read_metrics(attempt.metrics_path)[0]
+        read_metrics(attempt.metrics_path)
         and attempt.exit() is None
         and alive(attempt.info())
         for path in outputs.glob("runs/*")

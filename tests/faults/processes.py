@@ -111,4 +111,4 @@ def work_done(outputs: Path) -> int:
     """Return the number of rows of metrics that all attempts have written."""
     store = RunStore(outputs)
     attempts = [a for name in store.ids() for a in store.run(name).attempts()]
-    return sum(len(read_metrics(attempt.metrics_path)[0]) for attempt in attempts)
+    return sum(len(read_metrics(attempt.metrics_path)) for attempt in attempts)

@@ -160,7 +160,7 @@ def compare(count: Count, outputs: Path, reference: Reference) -> None:
             0, [w.get("cause") for _, w in words].count(Cause.DONE) - 1
         )
         for attempt, _ in words:
-            rows, _ = read_metrics(attempt.metrics_path)
+            rows = read_metrics(attempt.metrics_path)
             reached = max((row["step"] for row in rows), default=0)
             count.steps += max(0, reached - attempt.info().get("resumed_from", 0))
 
