@@ -64,7 +64,8 @@ class Margin:
     """The difference of a metric up to which two arms count as equal."""
 
     size: Any  # a number in the metric's unit, or a percentage of the metric ("1 %")
-    reason: str  # a sentence that justifies the size
+    # A sentence that justifies the size.
+    reason: Annotated[str, Field(pattern=r"\S")]
 
 
 @dataclass(config=_CONFIG)
@@ -516,8 +517,6 @@ def _check_margin(where: str, margin: Margin) -> None:
     if not 0 < size < math.inf:
         expected = "a number above 0 in the metric's unit, or a percentage such as 1 %"
         raise invalid_value(f"{where}.size", margin.size, expected, remedy)
-    if not margin.reason.strip():
-        raise invalid_value(f"{where}.reason", margin.reason, "a sentence", remedy)
 
 
 def _overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -107,7 +107,7 @@ TUNED = {
 # The rest of `experiment=three ++experiment.`
 THREE = {
     "margin={test/loss:{size:0,reason:why}}": "size=0: expected a number above 0 in the metric's",
-    "margin={test/loss:{size:1,reason:'\u2003'}}": "expected a sentence; write for example {size",
+    "margin={test/loss:{size:1,reason:'\u2003'}}": "string should match pattern",
     "margin={test/loss:{size:1}}": "margin.test/loss.reason is missing",
 }
 SWEEPS |= {
