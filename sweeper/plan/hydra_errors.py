@@ -79,7 +79,7 @@ def _of_key(cause: OmegaConfBaseException) -> UserError:
         # Suggest only the parts of Hydra's section that a command line may set.
         hydra = tree["hydra"]
         tree["hydra"] = {part: hydra[part] for part in ("sweeper", "launcher")}
-    return unknown_key(str(cause.full_key), leaves(tree))
+    return unknown_key(str(cause.full_key), [*leaves(tree), "experiment"])
 
 
 def no_experiment_in(name: str) -> UserError:
@@ -163,7 +163,7 @@ def unknown_key(key: str, known: Iterable[str]) -> UserError:
             return UserError(f"{sanitize(key)} was removed: {remedy}.")
     of_experiment = key.startswith("experiment.")
     same = [one for one in known if one.startswith("experiment.") == of_experiment]
-    sections = [one.partition(".")[0] for one in same]
+    sections = [one.rpartition(".")[0] for one in same]
     ends = {one: one.rpartition(".")[2] for one in (*same, *sections)}
     section, _, last = key.replace("/", ".").rpartition(".")
     last = SYNONYMS.get(last, last)

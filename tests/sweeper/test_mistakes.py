@@ -33,6 +33,8 @@ SWEEPS = {
     "model.n_heads=8": "did you mean model.heads?",
     "model/attention=gqa": "did you mean grouped_query?",
     "model.attention=gqa": "as in model/attention=grouped_query",
+    "attention=latent": "did you mean model.attention?",
+    "experiments=fig1": "did you mean experiment?",
     "model.attention.name=collaborative": "write model/attention=collaborative.",
     "model.activation=swish": "set model.activation=silu.",
     "hydra/launcher=joblib": "expected one of local, ray, slurm",
