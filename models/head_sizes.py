@@ -132,6 +132,10 @@ class UnevenAttention(nn.Module):
             attention(embedding_size, heads, size, **options)
             for size, heads in sorted(Counter(sizes).items())
         )
+        # The outputs are summed, so one bias is enough.
+        for group in self.groups[1:]:
+            if isinstance(output := getattr(group, "output", None), nn.Linear):
+                output.bias = None
         multi_head = [
             group for group in self.groups if isinstance(group, MultiHeadAttention)
         ]
@@ -155,9 +159,11 @@ class UnevenAttention(nn.Module):
 def _draw_as_part(group: MultiHeadAttention, width: int) -> None:
     """Rescale the weights of `group`, the heads of one size, as if drawn for the whole layer.
 
-    Glorot's variance is 2 / (embedding_size + width), where `width` is the size of all heads.
+    Glorot's variance is 2 / (embedding_size + width), where `width` is the size of all heads. If
+    queries and keys were drawn for a single head, they stay unchanged.
     """
     embedding_size, own = group.qkv.in_features, group.output.in_features
     share = math.sqrt((embedding_size + own) / (embedding_size + width))
-    group.qkv.weight *= share
+    unchanged = 2 * own if group.glorot == "head" else 0
+    group.qkv.weight[unchanged:] *= share
     group.output.weight *= share

@@ -37,11 +37,24 @@ def adapted(
         }
         if isinstance(layer, CollaborativeAttention) and "qkv.weight" in given:
             parent = _parent(layer, given, heads)
-            made = reparametrised(parent, layer.mixing.shape[1]).state_dict()
+            made = reparametrised(parent, layer.mixing.shape[1])
+            _draw_unused(made, layer)
             for key in given:
                 del found[f"{name}.{key}"]
-            found |= {f"{name}.{key}": value for key, value in made.items()}
+            found |= {f"{name}.{key}": value for key, value in made.state_dict().items()}
     return found
+
+
+@torch.no_grad()
+def _draw_unused(made: CollaborativeAttention, fresh: CollaborativeAttention) -> None:
+    """Give the coordinates that the parent does not need the queries and mixing of a fresh layer.
+
+    Their keys stay zero, so the outputs do not change. If all three factors were zero, so would be
+    their gradients, and the coordinates would never learn.
+    """
+    unused_S = ~(made.query.weight.any(dim=1) | made.key.weight.any(dim=1))
+    made.query.weight[unused_S] = fresh.query.weight[unused_S].to(made.query.weight)
+    made.mixing[:, unused_S] = fresh.mixing[:, unused_S].to(made.mixing)
 
 
 def _parent(

@@ -58,6 +58,7 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.heads, self.head_size, self.dropout = heads, head_size, dropout
+        self.glorot = glorot
         self.rotary_size = head_size  # rotary positions rotate whole heads
         self.key_value_heads = key_value_heads or heads
         width, shared_width = heads * head_size, self.key_value_heads * head_size

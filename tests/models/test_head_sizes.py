@@ -100,3 +100,27 @@ def test_heads_of_any_size_are_drawn_as_in_a_layer_of_all_of_them():
         for weight in (group.qkv.weight, group.output.weight):
             assert weight.abs().max().item() == pytest.approx(bound, rel=0.05)
             assert weight.abs().max().item() <= bound
+
+
+def test_queries_and_keys_drawn_by_head_do_not_depend_on_the_other_heads():
+    layer = UnevenAttention(partial(MultiHeadAttention, glorot="head"), 32, [8, 8, 56])
+    for group in layer.groups:
+        queries, keys, values = group.qkv.weight.chunk(3)
+        for weight, width in (
+            (queries, group.head_size),
+            (keys, group.head_size),
+            (values, 72),
+        ):
+            bound = (6 / (32 + width)) ** 0.5
+            assert weight.abs().max().item() == pytest.approx(bound, rel=0.05)
+
+
+@pytest.mark.parametrize("name", names(ATTENTION))
+def test_heads_of_several_sizes_have_one_output_bias(name):
+    plain = variant(name)(D, len(SIZES), 2, bias=True)
+    uneven = UnevenAttention(variant(name), D, SIZES, bias=True)
+    biases = [
+        sum(one.endswith("output.bias") for one, _ in layer.named_parameters())
+        for layer in (plain, uneven)
+    ]
+    assert biases == [1, 1]

@@ -54,6 +54,17 @@ def test_of_full_size_the_outputs_are_those_of_the_original(kind, dtype, toleran
         assert torch.allclose(found_BTD, wanted_BTD, rtol=0, atol=tolerance) == near
 
 
+def test_coordinates_that_the_parent_does_not_need_can_learn():
+    original = Decoder(**DECODER)
+    model = Decoder(**DECODER, attention=_shared(WIDTH + 2))
+    model.load_state_dict(adapted(model, original.state_dict(), DECODER["heads"]))
+    tokens, segments, positions = _inputs(Decoder)
+    model(tokens, segments, positions).square().sum().backward()
+    for block in model.blocks:
+        gradient_SD = block.attention.key.weight.grad
+        assert gradient_SD.any(dim=1).all()
+
+
 def test_weights_that_share_already_are_taken_as_they_are():
     model = Decoder(**DECODER, attention=_shared(7))
     weights = model.state_dict()
