@@ -356,6 +356,30 @@ experiment:
         plan("experiment=child", "seed=0,1", conf=with_experiment("child", text))
 
 
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ("model.heads: 8, model.head_size: 4", "model.heads=8: expected 4, the value of"),
+        ("model.activation: silu", "model.activation=silu: expected relu"),
+    ],
+)
+def test_an_arm_with_a_parent_has_the_parents_model(
+    plan, with_experiment, changed, told
+):
+    text = f"""
+# @package _global_
+experiment:
+  title: A child that would read other weights
+  metric: test/perplexity
+  seeds: [0]
+  arms:
+    first: {{set: {{model.heads: 4, model.head_size: 8}}}}
+    child: {{parent: first, set: {{trainer.steps: 7, {changed}}}}}
+"""
+    with pytest.raises(UserError, match=re.escape(told)):
+        plan("experiment=child", conf=with_experiment("child", text))
+
+
 def exhaustive(count, target: int, step: int) -> int:
     return min(range(step, 400 * step, step), key=lambda x: (abs(count(x) - target), x))
 
