@@ -289,6 +289,18 @@ def test_settings_at_chance_are_not_learned(tmp_path, chance, others, closing):
     ]
 
 
+def test_each_run_is_compared_with_the_baseline_on_its_own_data(tmp_path):
+    sweep = Sweep(labels={"fixed": "fixed"})
+    for heads, perplexity, unigram in ((2, 21.5, 22.0), (4, 110.0, 200.0)):
+        sweep.add("fixed", {"model.heads": heads}, Model(64, heads, 32), {0: 1.0})
+        sweep.results[sweep.points[-1]["run"]]["metrics"] = {
+            "test/perplexity": perplexity,
+            "test/unigram_perplexity": unigram,
+        }
+    [told] = not_learned(sweep.table(tmp_path))
+    assert told.endswith("heads=2 (1 of 1 seed).")
+
+
 @pytest.mark.parametrize("metric", ["perplexity", "perplexity_per_word", "loss"])
 def test_a_language_model_no_better_than_the_unigram_is_not_learned(tmp_path, metric):
     """A word has two pieces here, so the unigram model's perplexity per word is 100 squared.
