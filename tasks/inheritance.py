@@ -41,7 +41,9 @@ def adapted(
             _draw_unused(made, layer)
             for key in given:
                 del found[f"{name}.{key}"]
-            found |= {f"{name}.{key}": value for key, value in made.state_dict().items()}
+            found |= {
+                f"{name}.{key}": value for key, value in made.state_dict().items()
+            }
     return found
 
 

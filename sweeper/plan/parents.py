@@ -93,9 +93,7 @@ def _check_model(config: Mapping[str, Any], parent: Mapping[str, Any]) -> None:
     _check_equal(ours, expected, config["parent"])
 
 
-def _check_same_tokenizer(
-    config: Mapping[str, Any], parent: Mapping[str, Any]
-) -> None:
+def _check_same_tokenizer(config: Mapping[str, Any], parent: Mapping[str, Any]) -> None:
     """Raise UserError if a run would train another tokenizer than its parent in the same plan."""
     same_task = config["task"]["name"] == parent["task"]["name"]
     if same_task and config["task"].get("tokenizer") is None:

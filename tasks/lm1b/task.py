@@ -90,7 +90,9 @@ class LanguageModel(TaskModule):
         found = super().measure(split)
         if split != "test":
             return found
-        found |= ngrams.perplexities(self.data, self.config.trainer.steps)
+        # A run with a parent has seen more text than the rows of its own steps.
+        if self.config.parent is None:
+            found |= ngrams.perplexities(self.data, self.config.trainer.steps)
         # Do not check a diverged model, whose outputs may be NaN.
         if not math.isfinite(found["test/loss"]):
             return found

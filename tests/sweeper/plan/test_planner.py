@@ -359,7 +359,10 @@ experiment:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ("model.heads: 8, model.head_size: 4", "model.heads=8: expected 4, the value of"),
+        (
+            "model.heads: 8, model.head_size: 4",
+            "model.heads=8: expected 4, the value of",
+        ),
         ("model.activation: silu", "model.activation=silu: expected relu"),
     ],
 )

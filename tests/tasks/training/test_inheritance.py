@@ -120,3 +120,7 @@ def test_a_run_without_steps_is_its_parent_with_shared_heads(prepared):
     loss = found["metrics"]["test/loss"]
     assert loss == pytest.approx(before["metrics"]["test/loss"], abs=1e-5)
     assert after["metrics"]["test/loss"] != loss
+    # The n-gram models of its own steps have not seen the text of the parent.
+    trigram = "test/trigram_perplexity"
+    assert trigram in before["metrics"]
+    assert trigram not in after["metrics"]
