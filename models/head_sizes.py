@@ -135,7 +135,7 @@ class UnevenAttention(nn.Module):
         # The outputs are summed, so one bias is enough.
         for group in self.groups[1:]:
             if isinstance(output := getattr(group, "output", None), nn.Linear):
-                output.bias = None
+                output.register_parameter("bias", None)
         multi_head = [
             group for group in self.groups if isinstance(group, MultiHeadAttention)
         ]
