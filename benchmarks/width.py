@@ -126,7 +126,7 @@ def predict(runs: pd.DataFrame) -> dict[str, Any]:
     fitted = fit(runs)
     with tempfile.TemporaryDirectory() as outputs:
         planned = headroom.plan(LARGER, outputs=outputs)
-    [reference] = planned[planned["width"] == planned[EMBEDDING]].to_dict("records")
+    reference = planned[planned["width"] == planned[EMBEDDING]].iloc[0]
     gains = {}
     for width in OTHERS:
         gain, low, high = fitted.gain(width, reference["flops"])
@@ -135,8 +135,8 @@ def predict(runs: pd.DataFrame) -> dict[str, Any]:
         "command": " ".join(["python sweep.py -m", *LARGER]),
         "gain": "log perplexity at W/d = 1 minus that at this W/d; means of 3 seeds",
         "confidence": CONFIDENCE,
-        EMBEDDING: reference[EMBEDDING],
-        "flops": reference["flops"],
+        EMBEDDING: int(reference[EMBEDDING]),
+        "flops": int(reference["flops"]),
         "gains": gains,
         "slopes": dict(zip("bce", fitted.slopes.tolist(), strict=True)),
         "residual": fitted.residual,
