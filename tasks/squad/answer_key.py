@@ -29,7 +29,7 @@ class Question(Example):
         context: the paragraph.
         answers: all gold answers. Predictions are scored against them.
         start: where in the context the training answer begins, in characters, or -1 if no gold
-            answer occurs in the context.
+            answer is at its stated start.
         text: the training answer, which is one of the gold answers, or "".
     """
 
