@@ -161,10 +161,10 @@ class PreparedData(TaskData):
 
     @abstractmethod
     def open(self, folder: Path) -> dict[str, Any]:
-        """Open the prepared data; return facts about them for result.json.
+        """Open the prepared data, which are as they were written. Return facts for result.json.
 
         Raises:
-            UserError: a file is missing or damaged.
+            UserError: the data do not fit the config.
         """
 
     def source(self) -> tuple[str, str]:

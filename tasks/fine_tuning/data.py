@@ -90,13 +90,10 @@ class Sequences:
     Attributes:
         columns: arrays (R,) by name. `seconds` has the position at which each row's second text
             begins.
-
-    Raises:
-        UserError: the arrays are missing, incomplete or changed.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.arrays = Arrays(folder, ABOUT, FORMAT, ("rows", "pieces", "columns"))
+        self.arrays = Arrays(folder, ABOUT)
         self.about = about = self.arrays.about
         self._pieces_N = self.arrays.mapped("pieces", PIECES, about["pieces"])
         self._starts = self.arrays.mapped("rows", STARTS, about["rows"] + 1)

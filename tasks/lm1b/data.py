@@ -56,14 +56,10 @@ ABOUT = "rows.json"
 
 
 class PackedRows:
-    """The packed rows of a split. `rows` reads them by number.
-
-    Raises:
-        UserError: the arrays are missing, incomplete or changed.
-    """
+    """The packed rows of a split. `rows` reads them by number."""
 
     def __init__(self, folder: Path) -> None:
-        arrays = Arrays(folder, ABOUT, FORMAT, ("rows", "sequence_length"))
+        arrays = Arrays(folder, ABOUT)
         self.about = arrays.about
         self.sequence_length: int = self.about["sequence_length"]
         self._joined = bool(self.about.get("joined"))
