@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store.errors import UserError
-from tasks.fine_tuning import dataset as strict_json
+from tasks.fine_tuning import dataset
 from tasks.fine_tuning.dataset import DataSet, Malformed
 from tasks.squad.answer_key import Question
 from tasks.synthetic import samples
@@ -42,12 +43,12 @@ class SQuAD(DataSet[Question]):
         """
         if _has_lines(path):
             for number, raw in enumerate(raw_lines_of_file(path), 1):
-                row = strict_json.row_of(raw)
+                row = dataset.row_of(raw)
                 broken = isinstance(row, Malformed)
                 yield str(number), row if broken else self.example_of(row)
             return
 
-        articles = _list_of(strict_json.load_file(path), "data")
+        articles = _list_of(dataset.load_file(path), "data")
         if articles is None:
             raise UserError(
                 f'{path} is not a SQuAD v1.1 file: expected a list under "data"; name another file.'
@@ -94,8 +95,8 @@ def _list_of(value: Any, key: str) -> list[Any] | None:
 
 def _has_lines(path: Path) -> bool:
     """Return whether the first line of a file is a JSON object with a context."""
-    with suppress(OSError, ValueError), path.open("rb") as file:
-        first = strict_json.load(strict_json.decoded(file.readline(LINE_LIMIT)))
+    with suppress(OSError, ValueError, RecursionError), path.open("rb") as file:
+        first = json.loads(dataset.decoded(file.readline(LINE_LIMIT)))
         return isinstance(first, Mapping) and "context" in first
     return False
 
@@ -117,9 +118,9 @@ def question_of(row: Any, context: Any) -> Question | Malformed:
     if not isinstance(context, str) or not isinstance(question, str):
         return Malformed("a text is missing")
 
-    mended = strict_json.mended(context, question)
-    context = strict_json.printable(context)
-    question = strict_json.printable(question).strip()
+    mended = dataset.mended(context, question)
+    context = dataset.printable(context)
+    question = dataset.printable(question).strip()
     if not context.strip() or not question:
         return Malformed("empty text")
     if max(len(context), len(question)) > LINE_LIMIT:
@@ -130,7 +131,7 @@ def question_of(row: Any, context: Any) -> Question | Malformed:
     given = [a for a in maps if isinstance(a.get("text"), str)]
     if not given:
         return Malformed("no answer")
-    texts = tuple(strict_json.printable(a["text"]) for a in given)
+    texts = tuple(dataset.printable(a["text"]) for a in given)
 
     start, text = located_answer(context, texts, [a.get("answer_start") for a in given])
     return Question(question, context, texts, start, text, id=identity, mended=mended)
