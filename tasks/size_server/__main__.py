@@ -7,19 +7,18 @@ of JSON on stdin, and each answer is one line of JSON on stdout:
     {"id", "op": "speed"}              -> {"id", "flops_per_second"}
     {"id", "op": "data", "config"}     -> {"id", "digest", "describe", "prepared", "metrics"}
     {"id", "op": "import", "folder", "outputs"} -> {"id", "run"}
-    {"id", "op": "preload", "logger"}  -> {"id", "code"}
+    {"id", "op": "preload", "logger"}  -> {"id"}
     {"id", "op": "fork", "target": "train" | "prepare", "argument", "environment", "log"}
                                        -> {"id", "pid"}; when the job ends, {"id", "exited": code}
-    {"id", "op": "signal", "of", "signal": number}
-                                       -> {"id", "signalled": true | false}
+    {"id", "op": "signal", "of", "signal": number} -> {"id"}
 
 If a request fails, the answer is {"id", "error"} instead. "import" imports a model that
 `transformers` saved in "folder", as a finished run. "preload" imports the modules that jobs need,
 and W&B unless "logger" is "none". "signal" sends a signal to the job that the request with the id
 "of" started.
 
-The server writes {"ready": true} when it can read requests. After stdin ends, it exits as soon as
-its last job has ended. It has one thread and never uses a GPU, so that forking is safe.
+After stdin ends, the server exits as soon as its last job has ended. It has one thread and never
+uses a GPU, so that forking is safe.
 """
 
 import contextlib
@@ -115,7 +114,6 @@ class Server:
 
     def serve(self) -> None:
         """Answer requests until stdin has ended and all children have exited."""
-        self._answer({"ready": True})
         rest, listening = b"", True
         while listening or self._children:
             for key, _ in self._selector.select():
@@ -149,7 +147,7 @@ class Server:
                     answer = None
                 case "preload":
                     preload(request.get("logger", ""))
-                    answer = {"code": loaded_code().revision}
+                    answer = {}
                 case "fork":
                     answer = self._fork_job(request)
                 case "signal":
@@ -167,7 +165,7 @@ class Server:
                             else os.kill
                         )
                         kill(pid, request["signal"])
-                    answer = {"signalled": bool(pids)}
+                    answer = {}
                 case op:
                     known = "size, speed, data, import, preload, fork or signal"
                     raise UserError(f"op={op}: expected {known}.")
