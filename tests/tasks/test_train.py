@@ -41,7 +41,7 @@ def test_the_result_says_what_the_run_was_worth_and_where_it_came_from(done):
     assert result["tokens_per_second"] == pytest.approx(
         result["tokens_seen"] / result["seconds"]
     )
-    assert result["data"]["train_rows"] > 0
+    assert result["data"].keys() == {"sha256"}
     assert done.attempts()[0].info()["versions"]["torch"] == torch.__version__
     assert last_word(done)["cause"] == "done"
 

@@ -34,7 +34,7 @@ def test_the_loss_of_a_split_is_the_mean_over_its_pieces_not_over_its_batches(pr
     assert metrics["test/perplexity"] == pytest.approx(
         math.exp(nats / pieces), rel=1e-4
     )
-    assert pieces == task.data.facts["test_tokens"]
+    assert pieces == task.data.splits["test"].about["tokens"]
 
 
 def test_perplexity_per_word_counts_words_and_ends_of_sentences(prepared):
