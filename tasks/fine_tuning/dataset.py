@@ -21,7 +21,6 @@ from tasks.text.source import (
     BYTE_ORDER_MARK,
     NOT_UTF8,
     REPLACEMENT,
-    UTF16_MARKS,
     Source,
     TextFiles,
     load_splits,
@@ -37,21 +36,10 @@ REPLACED = "characters replaced"
 
 
 def load_file(path: Path) -> Any:
-    """Read a whole file of JSON and return its value.
-
-    Raises:
-        UserError: the file cannot be read, or is not JSON.
-    """
+    """Read a whole file of JSON and return its value. Raise UserError if it is not JSON."""
+    raw = path.read_bytes().removeprefix(BYTE_ORDER_MARK)
     try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be read ({error.strerror}); make it readable."
-        ) from error
-    if raw.startswith(UTF16_MARKS):
-        raise UserError(f"{path} is UTF-16: expected UTF-8; save it as UTF-8.")
-    try:
-        return json.loads(decoded(raw.removeprefix(BYTE_ORDER_MARK)))
+        return json.loads(decoded(raw))
     except (ValueError, RecursionError) as error:
         why = " ".join(str(error).split())
         raise UserError(

@@ -58,7 +58,7 @@ class MultiNLI(DataSet[Pair]):
         The file is a .jsonl file or a table with tabs.
 
         Raises:
-            UserError: the file cannot be read, or a table lacks a column.
+            UserError: a table lacks a column.
         """
         lines = enumerate(raw_lines_of_file(path), 1)
         if path.suffix == ".jsonl":

@@ -90,6 +90,17 @@ def test_text_that_is_not_the_planned_one_is_refused(of, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("name", SHAPING_ONE)
+def test_text_in_another_encoding_is_refused_before_it_is_read(name, tmp_path):
+    root = tmp_path / "text"
+    root.mkdir()
+    for file in ("a.txt", "train.jsonl", "dev_matched.jsonl", "train.json", "dev.json"):
+        (root / file).write_text("It rained.", encoding="utf-16")
+    local = {"data.source": "local", "data.root": str(root)}
+    with pytest.raises(UserError, match="is UTF-16: expected UTF-8"):
+        prepared_folder(tmp_path, {**SMALL[name], **local})
+
+
 def files(folder):
     every = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return [path for path in every if path.relative_to(folder).parts[0] != "sample"]
