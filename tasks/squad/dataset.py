@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +14,7 @@ from tasks.fine_tuning import dataset
 from tasks.fine_tuning.dataset import DataSet, Malformed
 from tasks.squad.answer_key import Question
 from tasks.synthetic import samples
-from tasks.text.source import LINE_LIMIT, REPLACEMENT, raw_lines_of_file
+from tasks.text.source import LINE_LIMIT, raw_lines_of_file
 
 
 class SQuAD(DataSet[Question]):
@@ -147,11 +146,6 @@ def located_answer(
     for text, start in zip(texts, starts, strict=True):
         bare = text.strip()
         is_position = type(start) is int and start >= 0
-        if _visible(bare) and is_position and context.startswith(text, start):
+        if bare and is_position and context.startswith(text, start):
             return start + text.index(bare), bare
     return -1, ""
-
-
-def _visible(text: str) -> bool:
-    """Return whether the text has a character that a tokenizer keeps."""
-    return any(unicodedata.category(c)[0] in "LNPS" and c != REPLACEMENT for c in text)
