@@ -79,8 +79,6 @@ except ImportError as lacking:
         "that `ulimit -a` shows."
     )
 
-TARGETS = {"train": "tasks.train", "prepare": "tasks.prepare"}
-
 Request = Mapping[str, Any]
 
 
@@ -197,15 +195,10 @@ class Server:
         self._fork(request, ask, close=())
 
     def _fork_job(self, request: Request) -> dict[str, Any]:
-        module = TARGETS.get(request["target"])
-        if module is None:
-            raise UserError(
-                f"target={request['target']}: expected one of {', '.join(TARGETS)}."
-            )
-
         def job() -> int:
             os.environ.update(request.get("environment") or {})
-            return importlib.import_module(module).main(request["argument"])
+            module = importlib.import_module(f"tasks.{request['target']}")
+            return module.main(request["argument"])
 
         return {"pid": self._fork(request, job, close=(self._answers,))}
 
