@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from torch import Tensor, nn
 
+    from models.head_sizes import HeadSize
     from tasks.batch import Batch
     from tasks.config.sections import RunConfig
     from tasks.data import TaskData
@@ -261,7 +262,6 @@ class Run:
         import torch
 
         from models.attention_map import attention_weights
-        from models.head_sizes import heads_by_layer
 
         self.metrics()  # raises UserError unless the run is done
         module, rows = self.module().eval(), batch or self.batch(rows=MAPPED_ROWS)
@@ -273,7 +273,7 @@ class Run:
             section.heads,
             section.resolved_head_size,
         )
-        layers = heads_by_layer(parts, *sizes, dim=1)
+        layers = heads_by_layer(parts, *sizes)
         if not layers:
             expected = "a model whose heads call scaled_dot_product_attention"
             remedy = "choose a run with another attention variant, such as multi_head"
@@ -308,6 +308,42 @@ class Run:
         )
         fabric_for(trainer, "cpu").setup_module(module)
         return evaluate(module, split)
+
+
+def heads_by_layer(
+    parts: Sequence[Tensor], layers: int, heads: int, head_size: HeadSize
+) -> list[Tensor]:
+    """Join the weights of attentions, each (B, heads, T, T), into one tensor per layer.
+
+    A layer with heads of several sizes computes one attention per size, the smallest size first.
+    This function restores the order of `head_size`. If a variant computes several attention maps
+    per head, the result has them in the order of computation.
+
+    Args:
+        parts: the weights of each attention, in the order of computation.
+
+    Returns:
+        One tensor per layer, or [] if `parts` cannot be joined into `layers` tensors of equal size.
+    """
+    import torch
+
+    found: list[Tensor] = []
+    maps = sum(part.shape[1] for part in parts) // layers
+    for part in parts:
+        if found and found[-1].shape[1] < maps:
+            found[-1] = torch.cat((found[-1], part), 1)
+        else:
+            found.append(part)
+
+    if len(found) != layers or any(one.shape[1] != maps for one in found):
+        return []
+    if not isinstance(head_size, int) and maps == heads:
+        for place, sizes in enumerate(head_size):
+            if not isinstance(sizes, int):
+                # order_H is the position of each head if heads are sorted by size.
+                order_H = torch.tensor(sizes).argsort(stable=True).argsort()
+                found[place] = found[place].index_select(1, order_H)
+    return found
 
 
 def _check_split(split: str, known: Sequence[str]) -> None:

@@ -68,42 +68,6 @@ def attention_layers(
             yield UnevenAttention(attention, embedding_size, sizes, **options)
 
 
-def heads_by_layer(
-    parts: Sequence[Tensor], layers: int, heads: int, head_size: HeadSize, dim: int = 0
-) -> list[Tensor]:
-    """Join the measures of attentions into one tensor per layer.
-
-    A layer with heads of several sizes computes one attention per size, the smallest size first.
-    This function restores the order of `head_size`. If a variant computes several attention maps
-    per head, the result has them in the order of computation.
-
-    Args:
-        parts: the measures of each attention, in the order of computation.
-        dim: the axis of the heads.
-
-    Returns:
-        One tensor per layer, or [] if `parts` cannot be joined into `layers` tensors of equal size.
-    """
-    found: list[Tensor] = []
-    maps = sum(part.shape[dim] for part in parts) // layers
-    for part in parts:
-        if found and found[-1].shape[dim] < maps:
-            found[-1] = torch.cat((found[-1], part), dim)
-        else:
-            found.append(part)
-
-    if len(found) != layers or any(one.shape[dim] != maps for one in found):
-        return []
-    if not isinstance(head_size, int) and maps == heads:
-        for place, sizes in enumerate(head_size):
-            if not isinstance(sizes, int):
-                # order_H is the position of each head if heads are sorted by size.
-                order_H = torch.tensor(sizes).argsort(stable=True).argsort()
-                order_H = order_H.to(parts[0].device)
-                found[place] = found[place].index_select(dim, order_H)
-    return found
-
-
 def cached_numbers(layers: Iterable[Any]) -> int | None:
     """Return how many numbers all attention layers cache per position.
 

@@ -42,7 +42,7 @@ class TaskData(pl.LightningDataModule, ABC):
         self.config = config
         self.section: Any = config.task  # an instance of the task's class Section
         self.outputs: Any = outputs  # the outputs folder; None while a run is planned
-        # Facts about the data for result.json. `setup` sets them.
+        # The key "data" of result.json. `setup` sets it.
         self.facts: dict[str, Any] = {}
 
     # The examples
@@ -160,11 +160,11 @@ class PreparedData(TaskData):
         """Write the prepared data to `folder`; raise UserError if the text is unusable."""
 
     @abstractmethod
-    def open(self, folder: Path) -> dict[str, Any]:
-        """Open the prepared data; return facts about them for result.json.
+    def open(self, folder: Path) -> None:
+        """Open the prepared data, which are as they were written.
 
         Raises:
-            UserError: a file is missing or damaged.
+            UserError: the data do not fit the config.
         """
 
     def source(self) -> tuple[str, str]:
@@ -219,7 +219,7 @@ class PreparedData(TaskData):
     def setup(self, stage: str) -> None:
         """Open the data; raise UserError if they have changed since they were prepared."""
         self.check()
-        self.facts = {**self.open(self.folder), **self.facts}
+        self.open(self.folder)
 
     def tokens_seen(self, steps: int) -> int:
         tokens: int = self.section.batch_tokens
@@ -239,11 +239,10 @@ class PreparedRows(PreparedData):
     def take(self, split: str, numbers: np.ndarray) -> Batch:
         """Return the rows of a split with the given row numbers."""
 
-    def open(self, folder: Path) -> dict[str, Any]:
+    def open(self, folder: Path) -> None:
         self.splits = {split: self.Rows(folder / split) for split in SPLITS}
         self._rows = self.section.batch_tokens // self.section.sequence_length
         self._order = Shuffled(len(self.splits["train"]), self.config.seed)
-        return {f"{split}_rows": len(rows) for split, rows in self.splits.items()}
 
     def batch(self, step: int) -> Batch:
         return self.take(

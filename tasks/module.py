@@ -120,7 +120,7 @@ class TaskModule(pl.LightningModule, ABC):
             self.model.load_state_dict(dict(weights))
         except RuntimeError as error:
             expected = "a run with the same model and vocabulary"
-            remedy = "copy the parent's section `model`"
+            remedy = "copy the parent's section `model` and its task.vocabulary_size"
             raise invalid_value(
                 "parent", self.config.parent, expected, remedy
             ) from error

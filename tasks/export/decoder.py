@@ -10,10 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sweeper.store.errors import UserError, invalid_value
 from tasks.architectures.decoder import DecoderSection
 from tasks.config.schema import spelled
-from tasks.export.encoder import SIZES
+from tasks.export.encoder import SIZES, unsupported
 from tasks.text.tokenizer import END, PAD
 
 # The values that all three classes require. The paper's own decoder has others, so it cannot be
@@ -60,14 +59,16 @@ def decoder_config(
     """
     for key, needed in NEEDED.items():
         if (value := getattr(section, key)) != needed:
-            raise _unsupported(f"model.{key}", value, spelled(needed))
+            raise unsupported(
+                f"model.{key}", value, f"{spelled(needed)}, as in model=today"
+            )
     if (head_size := section.one_head_size) is None or section.uneven:
-        raise _unsupported(
+        raise unsupported(
             "model.head_size", section.head_size, "one size for all heads"
         )
     attention: Any = section.attention
     if attention.name not in VARIANTS:
-        raise _unsupported(
+        raise unsupported(
             "model.attention.name", attention.name, f"one of {', '.join(VARIANTS)}"
         )
     config = {
@@ -102,12 +103,6 @@ def decoder_config(
         "head_dim": head_size,
         "sliding_window": None,
     }
-
-
-def _unsupported(key: str, value: Any, expected: str) -> UserError:
-    expected += ", since Hugging Face's classes support no other value"
-    remedy = "export a run of model=today whose heads have one size"
-    return invalid_value(key, spelled(value), expected, remedy)
 
 
 def decoder_weights(

@@ -90,13 +90,10 @@ class Sequences:
     Attributes:
         columns: arrays (R,) by name. `seconds` has the position at which each row's second text
             begins.
-
-    Raises:
-        UserError: the arrays are missing, incomplete or changed.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.arrays = Arrays(folder, ABOUT, FORMAT, ("rows", "pieces", "columns"))
+        self.arrays = Arrays(folder, ABOUT)
         self.about = about = self.arrays.about
         self._pieces_N = self.arrays.mapped("pieces", PIECES, about["pieces"])
         self._starts = self.arrays.mapped("rows", STARTS, about["rows"] + 1)
@@ -134,8 +131,6 @@ class Sequences:
 
 
 CHUNK = 1000  # encode this many texts at a time
-NOTED = {"skipped": "dropped", "mended": "mended"}
-"""Facts about rows in result.json, mapped to their names in about.json."""
 
 
 class FineTuningSection(WordPieceSection):
@@ -195,8 +190,8 @@ class ExampleData(PreparedRows):
     def measured_baselines(self, splits: Mapping[str, list[Any]]) -> dict[str, float]:
         """Return the scores of baselines on the test split."""
 
-    def open(self, folder: Path) -> dict[str, Any]:
-        rows = super().open(folder)
+    def open(self, folder: Path) -> None:
+        super().open(folder)
         largest = max(one.about["largest_piece"] for one in self.splits.values())
         # Check this here, because torch's error would not name the key.
         if largest >= self.section.vocabulary_size:
@@ -205,10 +200,7 @@ class ExampleData(PreparedRows):
             found = self.section.vocabulary_size
             raise invalid_value("task.vocabulary_size", found, expected, remedy)
 
-        train, test = (self.splits[split].about for split in ("train", "test"))
-        self.baselines: dict[str, float] = test["baselines"]
-        noted = {key: {**train[of], **test[of]} for key, of in NOTED.items()}
-        return {**rows, **noted}
+        self.baselines: dict[str, float] = self.splits["test"].about["baselines"]
 
     def take(self, split: str, numbers: np.ndarray) -> Batch:
         rows = self.splits[split]

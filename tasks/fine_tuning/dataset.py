@@ -1,6 +1,6 @@
 """Functions and a base class that read fine-tuning data sets from untrusted files.
 
-JSON is parsed strictly. Every row is either kept or counted as dropped, with the reason.
+Every row is either kept or counted as dropped, with the reason.
 """
 
 import itertools
@@ -10,10 +10,10 @@ import sys
 import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NoReturn, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from sweeper.store.errors import NOTE, UserError, invalid_value
 from sweeper.store.numbers import plural
@@ -21,7 +21,6 @@ from tasks.text.source import (
     BYTE_ORDER_MARK,
     NOT_UTF8,
     REPLACEMENT,
-    UTF16_MARKS,
     Source,
     TextFiles,
     load_splits,
@@ -36,47 +35,11 @@ UNPRINTABLE = re.compile("[\ud800-\udfff\0]")
 REPLACED = "characters replaced"
 
 
-def load(text: str) -> Any:
-    """Return the value of a JSON text.
-
-    Raises:
-        ValueError: it is not JSON, has NaN or an infinity, repeats a key, or is nested too deeply.
-    """
-
-    def refuse(constant: str) -> NoReturn:
-        raise ValueError(f"{constant} is not a number in JSON")
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        value = dict(pairs)
-        if len(value) != len(pairs):
-            raise ValueError("an object repeats a key")
-        return value
-
+def load_file(path: Path) -> Any:
+    """Read a whole file of JSON and return its value. Raise UserError if it is not JSON."""
+    raw = path.read_bytes().removeprefix(BYTE_ORDER_MARK)
     try:
-        return json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
-
-
-def load_file(path: Path, read: Callable[[str], Any] = load) -> Any:
-    """Read a whole file of JSON and return its value.
-
-    Args:
-        read: the parser of the file's text.
-
-    Raises:
-        UserError: the file cannot be read, or is not JSON.
-    """
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be read ({error.strerror}); make it readable."
-        ) from error
-    if raw.startswith(UTF16_MARKS):
-        raise UserError(f"{path} is UTF-16: expected UTF-8; save it as UTF-8.")
-    try:
-        return read(decoded(raw.removeprefix(BYTE_ORDER_MARK)))
+        return json.loads(decoded(raw))
     except (ValueError, RecursionError) as error:
         why = " ".join(str(error).split())
         raise UserError(
@@ -96,8 +59,8 @@ def row_of(raw: bytes | None) -> Any:
     if not raw.strip():
         return Malformed("empty line")
     try:
-        return load(decoded(raw))
-    except ValueError:
+        return json.loads(decoded(raw))
+    except (ValueError, RecursionError):  # it may be nested too deeply
         return Malformed("not JSON")
 
 

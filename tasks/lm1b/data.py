@@ -56,14 +56,10 @@ ABOUT = "rows.json"
 
 
 class PackedRows:
-    """The packed rows of a split. `rows` reads them by number.
-
-    Raises:
-        UserError: the arrays are missing, incomplete or changed.
-    """
+    """The packed rows of a split. `rows` reads them by number."""
 
     def __init__(self, folder: Path) -> None:
-        arrays = Arrays(folder, ABOUT, FORMAT, ("rows", "sequence_length"))
+        arrays = Arrays(folder, ABOUT)
         self.about = arrays.about
         self.sequence_length: int = self.about["sequence_length"]
         self._joined = bool(self.about.get("joined"))
@@ -356,13 +352,9 @@ class PackedText(PreparedRows):
         folders = {split: folder / split for split in SPLITS}
         pack(text, folders, tokenizer, packer, section.marks)
 
-    def open(self, folder: Path) -> dict[str, Any]:
-        rows = super().open(folder)
+    def open(self, folder: Path) -> None:
+        super().open(folder)
         self._ids_V = ids_of(self.section.marks)
-        about = {split: of.about for split, of in self.splits.items()}
-        tokens = {f"{split}_tokens": facts["tokens"] for split, facts in about.items()}
-        noted = {key: about["train"][key] for key in ("skipped", "repaired")}
-        return {**rows, **tokens, **noted}
 
     def take(self, split: str, numbers: np.ndarray) -> Batch:
         rows = self.splits[split].rows(numbers)

@@ -10,14 +10,12 @@ models/attention/multi_head.py next.
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from models.cross_entropy import IGNORED
 from models.language_model import LanguageModel as Model
-from sweeper.store.files import with_checksum
 from tasks.batch import Batch
 from tasks.lm1b import contract, heads, ngrams
 from tasks.lm1b.data import LanguageModelSection, PackedText
@@ -43,7 +41,6 @@ class LanguageModel(TaskModule):
         "test/attention_rank",
         "test/attention_entropy",
     )
-    _heads = heads.HeadMetrics({}, [])  # from the last evaluation of the test split
 
     def build(self) -> Model:
         model = self.config.model.build(self.section.vocabulary_size)
@@ -98,12 +95,7 @@ class LanguageModel(TaskModule):
             return found
         first = next(iter(self.data.batches("test")))
         contract.check_outputs(self, first, "the trained model")
-        self._heads = heads.measure(self)
-        return found | self._heads.means
-
-    def files(self) -> dict[str, Any]:
-        layers = self._heads.layers
-        return {"attention.json": with_checksum({"layers": layers})} if layers else {}
+        return found | heads.measure(self)
 
     def _hidden(self, batch: Batch) -> Tensor:
         return self.model(batch["tokens"], batch["segments"], batch["positions"])

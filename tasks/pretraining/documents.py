@@ -55,14 +55,10 @@ CHUNK = 256  # encode this many documents at a time
 
 
 class EncodedDocuments:
-    """The documents of a split.
-
-    Raises:
-        UserError: the arrays are missing, incomplete or changed.
-    """
+    """The documents of a split."""
 
     def __init__(self, folder: Path) -> None:
-        arrays = Arrays(folder, ABOUT, FORMAT, DTYPES)
+        arrays = Arrays(folder, ABOUT)
         self.about = about = arrays.about
         self.pieces_N = arrays.mapped("pieces", PIECES, about["pieces"])
         self.sentences_S = arrays.mapped("sentences", STARTS, about["sentences"] + 1)

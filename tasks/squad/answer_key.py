@@ -5,6 +5,7 @@ tokens.
 """
 
 import itertools
+import json
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sweeper.store.errors import UserError
-from sweeper.store.files import publish_json, read_object
+from sweeper.store.files import publish_json
 from tasks.fine_tuning.data import Sequences
 from tasks.fine_tuning.dataset import Example
 from tasks.text.corpus import STARTS, new_arrays
@@ -29,7 +29,7 @@ class Question(Example):
         context: the paragraph.
         answers: all gold answers. Predictions are scored against them.
         start: where in the context the training answer begins, in characters, or -1 if no gold
-            answer occurs in the context.
+            answer is at its stated start.
         text: the training answer, which is one of the gold answers, or "".
     """
 
@@ -130,19 +130,10 @@ def write_key(
 
 
 class AnswerKey:
-    """The questions of a split, with their paragraphs and gold answers, read from a folder.
-
-    Raises:
-        UserError: a file is missing or incomplete.
-    """
+    """The questions of a split, with their paragraphs and gold answers, read from a folder."""
 
     def __init__(self, folder: Path, windows: Sequences) -> None:
-        content = read_object(folder / QUESTIONS, keys=("contexts", "questions"))
-        if content is None:
-            raise UserError(
-                f"{folder / QUESTIONS} is missing; delete {folder.parent}. The next sweep prepares "
-                "the data again."
-            )
+        content = json.loads((folder / QUESTIONS).read_bytes())
         self._contexts: list[str] = content["contexts"]
         self._questions = content["questions"]
         arrays, self._windows = windows.arrays, windows.columns

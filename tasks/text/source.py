@@ -172,25 +172,18 @@ def check_text(path: Path, start: bytes) -> None:
 def raw_lines_of_file(path: Path) -> Iterator[bytes | None]:
     """Yield the lines of a file without line ends, and None for each line longer than LINE_LIMIT.
 
-    Raises:
-        UserError: the file is not text, or cannot be read.
+    `hash_files` has checked that the file is text.
     """
-    try:
-        with path.open("rb") as file:
-            start = file.read(SAMPLE)
-            check_text(path, start)
-            file.seek(len(BYTE_ORDER_MARK) if start.startswith(BYTE_ORDER_MARK) else 0)
-            while raw := file.readline(LINE_LIMIT + 2):  # room for \r\n
-                if raw.endswith(b"\n") or len(raw) <= LINE_LIMIT:
-                    yield raw.rstrip(b"\r\n")
-                    continue
-                while raw and not raw.endswith(b"\n"):
-                    raw = file.readline(LINE_LIMIT)
-                yield None
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be read ({error.strerror}); make it readable."
-        ) from error
+    with path.open("rb") as file:
+        if file.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
+            file.seek(0)
+        while raw := file.readline(LINE_LIMIT + 2):  # room for \r\n
+            if raw.endswith(b"\n") or len(raw) <= LINE_LIMIT:
+                yield raw.rstrip(b"\r\n")
+                continue
+            while raw and not raw.endswith(b"\n"):
+                raw = file.readline(LINE_LIMIT)
+            yield None
 
 
 def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -105,8 +105,6 @@ def train_bpe(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-    _check_size(vocabulary_size, SMALLEST_BPE)
-
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -126,6 +124,9 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     """Return a lower-casing WordPiece tokenizer, like BERT's.
 
     It has at most `vocabulary_size` tokens. The first ones are BERT_MARKS.
+
+    Raises:
+        UserError: `vocabulary_size` is too small for the characters of the lines.
     """
     from tokenizers import (
         Tokenizer,
@@ -149,7 +150,13 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     # `tokenizers` would number tokens such as ##a in hash order, and these ids decide ties between
     # merges. Special tokens have fixed ids, so pass these tokens as special ones.
     continuations = ["##" + character for character in alphabet]
-    _check_size(vocabulary_size, len(BERT_MARKS) + 2 * len(alphabet))
+    smallest = len(BERT_MARKS) + 2 * len(alphabet)
+    if vocabulary_size < smallest:
+        expected = (
+            f"at least {smallest}, since each character of the text takes two tokens"
+        )
+        remedy = f"set task.vocabulary_size={smallest}"
+        raise invalid_value("task.vocabulary_size", vocabulary_size, expected, remedy)
 
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizer
@@ -224,13 +231,6 @@ def load_tokenizer(path: Path) -> Tokenizer:
         said = f"{path} has changed since it was written; {PREPARED_AGAIN}"
         raise UserError(said)
     return Tokenizer.from_buffer(content)
-
-
-def _check_size(vocabulary_size: int, smallest: int) -> None:
-    if not smallest <= vocabulary_size <= LARGEST_VOCABULARY:
-        expected = f"a whole number from {smallest} to {LARGEST_VOCABULARY}"
-        remedy = "choose a size in that range"
-        raise invalid_value("task.vocabulary_size", vocabulary_size, expected, remedy)
 
 
 def _with_added(tokenizer: Tokenizer, kept: tuple[str, ...]) -> Tokenizer:

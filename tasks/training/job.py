@@ -265,28 +265,24 @@ class Job:
         if cause is Cause.OUT_OF_GPU_MEMORY:
             message += self._indivisible
 
-        trace = (
-            ""
-            if interrupted or isinstance(error, UserError)
-            else traceback.format_exc()
-        )
-        print(trace, end="", file=sys.stderr)
+        if not interrupted and not isinstance(error, UserError):
+            traceback.print_exc()
         print(f"{cause}: {message}", file=sys.stderr)
         os.write(self._terminal, f"{self._run.id}: {cause}: {message}\n".encode())
 
         code = INTERRUPTED if interrupted else 1
         self._close_mirror(code)
-        self._finish(cause, message, trace)
+        self._finish(cause, message)
         return code
 
     def _close_mirror(self, code: int) -> None:
         if self._mirror is not None:
             self._mirror.finish(code)
 
-    def _finish(self, cause: Cause, message: str = "", trace: str = "") -> None:
+    def _finish(self, cause: Cause, message: str = "") -> None:
         self._over.set()
         try:
-            self._attempt.finish(cause, message, trace)
+            self._attempt.finish(cause, message)
         except OSError as error:
             # The disk may be full. The log already names the cause.
             print(f"exit.json could not be written: {error}", file=sys.stderr)

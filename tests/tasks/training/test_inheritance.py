@@ -14,6 +14,7 @@ from sweeper.store.errors import UserError
 from tasks.inheritance import adapted
 from tests.models.conftest import DECODER
 from tests.tasks.jobs import ended, science
+from tests.tasks.small import made
 
 WIDTH = 15
 
@@ -102,6 +103,18 @@ def test_without_tensorly_one_sentence_says_what_to_install(monkeypatch):
         UserError, match="needs tensorly, which is not installed; run: pip install"
     ):
         adapted(model, Decoder(**DECODER).state_dict(), DECODER["heads"])
+
+
+def test_shared_weights_of_another_size_are_one_sentence():
+    """Planning lets collaborative attention start from any attention variant."""
+    parent, child = (
+        made({"model.attention": {"name": "collaborative", "shared_size": size}})
+        for size in (7, 5)
+    )
+    with pytest.raises(
+        UserError, match=r"^parent=.*expected a run with the same model"
+    ):
+        child.inherit(parent.model.state_dict())
 
 
 def test_a_run_without_steps_is_its_parent_with_shared_heads(prepared):
