@@ -5,6 +5,11 @@ tables of docs/results/width/README.md.
 """
 
 import argparse
+
+if __name__ == "__main__":  # so that --help is answered before the slow imports
+    argparse.ArgumentParser(description=__doc__).parse_args()
+# ruff: noqa: E402
+
 import hashlib
 import json
 import tempfile
@@ -74,8 +79,6 @@ class Fit:
 
 def main() -> None:
     """Write the prediction and the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.parse_args()
     prediction = predict(finished())
     PREDICTION.write_text(json.dumps(prediction, indent=2) + "\n", "utf-8")
     page = FOLDER / "README.md"
