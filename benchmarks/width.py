@@ -8,7 +8,6 @@ import argparse
 
 if __name__ == "__main__":  # so that --help is answered before the slow imports
     argparse.ArgumentParser(description=__doc__).parse_args()
-# ruff: noqa: E402
 
 import hashlib
 import json
