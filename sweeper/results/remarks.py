@@ -211,7 +211,10 @@ def standing(table: Table) -> list[str]:
         reached = ", ".join(f"{words} {_extent(table, words)}" for words in models)
         own.sort(key=lambda point: point.mean)
         best, worst = (_between(measure.metric, own[at]) for at in (0, -1))
-        where = f"all models are {best}"
+        models_with = (
+            "all models" if len(own) == len(points) else "models without a parent"
+        )
+        where = f"{models_with} are {best}"
         if best != worst:
             where = f"the best model is {best}, and the worst is {worst}"
         sentences.append(
@@ -268,7 +271,7 @@ def not_learned_by(measure: Measure, table: Table) -> str:
     points = by.points(table)
     # How much better each run is than its baseline, as a share of the baseline.
     leads = {
-        run: sign * (point.values[seed] - nothing[run]) / abs(nothing[run])
+        run: sign * (point.values[seed] - nothing[run]) / (abs(nothing[run]) or 1.0)
         for point in points
         for seed, run in point.runs.items()
         if seed in point.values

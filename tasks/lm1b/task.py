@@ -72,15 +72,17 @@ class LanguageModel(TaskModule):
             f"{split}/loss": nats / tokens,
             f"{split}/perplexity": _exponential(nats / tokens),
         }
+        # The counts of words and bytes are those of the whole split.
+        all_nats = nats * (about["tokens"] / tokens)
         # This metric can compare models with different tokenizers. As in tensor2tensor, a sentence
         # end counts as a word. The metric can be infinite for text without spaces, because such
         # text has few words.
-        per_word = _exponential(nats / (about["words"] + about["sentences"]))
+        per_word = _exponential(all_nats / (about["words"] + about["sentences"]))
         if math.isfinite(per_word):
             found[f"{split}/perplexity_per_word"] = per_word
         # Older versions prepared data without the number of bytes.
         if "bytes" in about:
-            found[f"{split}/bits_per_byte"] = nats / math.log(2) / about["bytes"]
+            found[f"{split}/bits_per_byte"] = all_nats / math.log(2) / about["bytes"]
         return found
 
     def measure(self, split: str) -> dict[str, float]:

@@ -7,7 +7,7 @@ tokens.
 import itertools
 import json
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -145,17 +145,22 @@ class AnswerKey:
         return [(question["id"], question["answers"]) for question in self._questions]
 
     def predictions(
-        self, scores: Iterable[Scores], candidates: int, longest: int
+        self, scores: Sequence[Scores], candidates: int, longest: int
     ) -> dict[str, str]:
         """Predict an answer to every question. Return the answers by the ids of the questions.
 
-        An answer is a part of the paragraph. It is empty if no window has an allowed span.
+        An answer is a part of the paragraph. It is empty if no window has an allowed span. If an
+        evaluation was limited to the first windows, only the questions of these have answers.
 
         Args:
-            scores: the scores of all windows of the split, in order.
+            scores: the scores of the windows of the split, in order.
             candidates, longest: see `best_span`.
         """
-        found = dict.fromkeys((question["id"] for question in self._questions), "")
+        questions = self._questions
+        if len(scores) < len(self._windows["question"]):
+            seen = set(self._windows["question"][: len(scores)].tolist())
+            questions = [questions[number] for number in sorted(seen)]
+        found = dict.fromkeys((question["id"] for question in questions), "")
 
         numbered = enumerate(scores)
         windows = itertools.groupby(

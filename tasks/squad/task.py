@@ -96,7 +96,8 @@ class QuestionAnswering(FineTuning):
             scores_N, section.candidates, section.answer_length
         )
         baselines = self.data.baselines if split == "test" else {}
-        scores = {**scoring.score(key.gold(), self._predictions), **baselines}
+        gold = [pair for pair in key.gold() if pair[0] in self._predictions]
+        scores = {**scoring.score(gold, self._predictions), **baselines}
         return {
             **losses,
             **{f"{split}/{name}": value for name, value in scores.items()},

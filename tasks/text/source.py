@@ -299,7 +299,7 @@ def _is_text(name: str) -> bool:
 
 
 def _is_about(name: str) -> bool:
-    return Path(name).stem.lower().startswith(NOT_CONTENT)
+    return re.split(r"[._-]", Path(name).name.lower())[0] in NOT_CONTENT
 
 
 def note_files(files: TextFiles) -> None:

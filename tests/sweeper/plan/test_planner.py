@@ -357,6 +357,22 @@ experiment:
 
 
 @pytest.mark.parametrize(
+    "typed",
+    [
+        "experiment=fig1 experiment.tuned=true optimizer.weight_decay=${optimizer.learning_rate}",
+        "experiment=fig1 optimizer.warmup_steps=${model.heads}",
+        "seed=3,4 optimizer.warmup_steps=${seed}",
+    ],
+)
+def test_a_value_cannot_refer_to_a_key_that_is_set_later(plan, typed):
+    with pytest.raises(UserError, match=r"=\$\{.*\}: expected a value without "):
+        plan(*typed.split())
+    assert plan(
+        "optimizer.warmup_steps=2", "trainer.log_every=${optimizer.warmup_steps}"
+    )
+
+
+@pytest.mark.parametrize(
     ("changed", "told"),
     [
         (

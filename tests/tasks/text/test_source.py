@@ -84,6 +84,22 @@ def test_a_test_file_of_a_folder_is_not_trained_on(tmp_path, name):
     assert (hash_files(found) == as_before) == (name in ("test.txt", "test/a.txt"))
 
 
+@pytest.mark.parametrize(
+    ("name", "is_text"),
+    [
+        ("notice board.txt", True),
+        ("licensed.txt", True),
+        ("README.txt", False),
+        ("license-mit.txt", False),
+        ("NOTICE", False),
+    ],
+)
+def test_files_about_the_text_are_left_out_by_their_whole_name(tmp_path, name, is_text):
+    for path in ("a.txt", name):
+        (tmp_path / path).write_text(path)
+    assert (name in find_files(tmp_path).train) == is_text
+
+
 def test_files_that_are_left_out_and_equal_files_are_named(tmp_path, capsys):
     for name in ("a.txt", "val.txt", "b.txt.gz", "c.jsonl", "README.md", ".hidden.txt"):
         (tmp_path / name).write_text(f"text of {name}")
