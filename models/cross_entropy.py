@@ -129,7 +129,11 @@ def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """The loss and its gradients. The forward pass computes both, one chunk at a time."""
+    """The autograd function of `linear_cross_entropy`.
+
+    The forward pass computes the loss and all gradients, one chunk of rows at a time. The backward
+    pass only multiplies these gradients by the gradient of the loss.
+    """
 
     @staticmethod
     def forward(
