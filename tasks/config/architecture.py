@@ -118,7 +118,7 @@ def _head_size(value: Any) -> Any:
 
 
 class Architecture(Section, ABC):
-    """The section `model`, with the keys of every architecture."""
+    """The base class of the section `model`, with the keys that all architectures share."""
 
     counted_on: ClassVar[str] = "meta"
     """The device on which FLOPs are counted. Models that need the values of tensors use "cpu"."""
@@ -137,7 +137,7 @@ class Architecture(Section, ABC):
 
     @classmethod
     def schema_of(cls, section: Mapping[str, Any]) -> type[Architecture]:
-        """Return the schema for `section`. The schema may depend on the values of the section."""
+        """Return the class that validates `section`, which may depend on the section's values."""
         return cls
 
     @property
@@ -195,7 +195,10 @@ class Architecture(Section, ABC):
 
     @abstractmethod
     def build(self, *inputs: Any, **options: Any) -> nn.Module:
-        """Return a new model on the default device. On "meta", weights have no values."""
+        """Return a new model on the default device. On "meta", its weights have no values.
+
+        Each architecture defines its own arguments.
+        """
 
 
 class WithAttention(Architecture):
@@ -240,7 +243,7 @@ class TransformerSection(WithAttention):
     def options(self) -> dict[str, Any]:
         """Return the constructor arguments that all Transformers in models/ share.
 
-        The vocabulary size is not among them.
+        The vocabulary size is left out, because it is an argument of `build`.
         """
         named = (
             "layers",

@@ -118,8 +118,8 @@ OPEN_ROWS = 10  # the number in tensor2tensor's pack_examples
 class FirstFit:
     """A packer that puts each segment into the first open row with enough room.
 
-    At most OPEN_ROWS rows are open. Segments and rows are bytes, not arrays, because bytes are
-    copied faster.
+    A row is open as long as segments can be added to it. At most OPEN_ROWS rows are open. Segments
+    and rows are bytes, not arrays, because bytes are copied faster.
     """
 
     def __init__(self, sequence_length: int) -> None:
@@ -128,7 +128,11 @@ class FirstFit:
         self.open: list[bytearray] = []  # rows with room left, the oldest first
 
     def add(self, segment: bytes) -> bytearray | None:
-        """Add a segment of 1 to sequence_length tokens; return the row that it closes, or None."""
+        """Add a segment of 1 to sequence_length tokens.
+
+        Return a row to write, or None: a row that is now full, or the oldest one if too many are
+        open.
+        """
         size = len(segment)
         for place, row in enumerate(self.open):
             if len(row) + size <= self.row_bytes:
@@ -164,7 +168,7 @@ class SplitWriter:
     """A writer that packs the sentences of one split into rows and counts what it writes.
 
     Attributes:
-        lines: the counts of the lines that `pack` has read for this split.
+        lines: the counts of kept and skipped lines of the split. The function `pack` counts them.
         hashes: the hashes of all sentences, 8 bytes each.
     """
 
@@ -185,7 +189,7 @@ class SplitWriter:
         self.counts = Counter(dict.fromkeys(COUNTED, 0))
 
     def write(self, texts: Sequence[str]) -> None:
-        """Encode sentences, end each with END, pack them and write the closed rows.
+        """Encode sentences, append END to each, pack them, and write the rows that are complete.
 
         A sentence that is longer than a row is cut.
         """
@@ -244,7 +248,7 @@ def pack(
 
     Args:
         folders: the folder of each split.
-        packer: a function that returns a new packer. Each split gets its own.
+        packer: a function that returns a new packer. It is called once for each split.
         marks: the tokenizer's ids for PAD and END.
     """
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""The speed of this machine, which gives estimates of times until a run has been measured."""
+"""The speed of this machine, from which the time of a run is estimated before any was measured."""
 
 import time
 

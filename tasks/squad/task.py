@@ -71,7 +71,7 @@ class QuestionAnswering(FineTuning):
     def measure(self, split: str) -> dict[str, float]:
         """Return the metrics of a split. exact_match and f1 are in percent.
 
-        Keep the predictions, which `files` returns.
+        The predictions are kept for `files`.
         """
         losses = super().measure(split)
         batches, self._scored = self._scored, []
@@ -108,7 +108,10 @@ class QuestionAnswering(FineTuning):
 
 
 def _nats(logits_2BT: Tensor, batch: Batch) -> Tensor:
-    """Return the cross-entropy in nats: the mean of start and end, summed over the windows."""
+    """Return the cross-entropy of the start and the end, in nats.
+
+    It is averaged over the two and summed over the rows.
+    """
     starts, ends = (
         F.cross_entropy(logits_BT, batch[end], reduction="sum", ignore_index=IGNORED)
         for logits_BT, end in zip(logits_2BT, ("start", "end"), strict=True)

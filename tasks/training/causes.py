@@ -23,8 +23,8 @@ class Interruption:
     """A handler of the signals that stop this process.
 
     The first signal raises Interrupted at once. Within `deferred`, it only sets `requested`, and
-    the next call of `check` raises Interrupted. A second Ctrl-C calls `at_once`. A second SIGTERM
-    does nothing, because systemd, Slurm and the sweep may each send one.
+    the next call of `check` raises Interrupted. A second Ctrl-C calls the function `at_once`. A
+    second SIGTERM does nothing, because systemd, Slurm and the sweep may each send one.
     """
 
     def __init__(self, at_once: Callable[[], None]) -> None:

@@ -53,7 +53,7 @@ class Elsewhere(Exception):
 
 
 class Job:
-    """One rank's part of an attempt at a run.
+    """One rank's part of a training job. The constructor claims an attempt, and `work` trains.
 
     Raises:
         Elsewhere: another process is already training the run.
