@@ -320,8 +320,7 @@ def heads_by_layer(
     the order of computation.
 
     Args:
-        parts: the attention weights in the order of computation. Each has the shape (B, heads, T,
-            T).
+        parts: attention weights of the shape (B, heads, T, T), in the order of computation.
 
     Returns:
         One tensor per layer, or [] if `parts` cannot be joined into `layers` tensors of equal size.

@@ -84,9 +84,9 @@ def cached_numbers(layers: Iterable[Any]) -> int | None:
 class UnevenAttention(nn.Module):
     """The attention of a layer whose heads differ in size.
 
-    It consists of one attention for each size. Its output is the sum of their outputs. This equals
-    one projection of all concatenated heads, because V_o (the paper's eq. 9) has separate columns
-    for each head.
+    It consists of one attention for each size, and adds up their outputs. The sum equals one
+    projection of all concatenated heads, because V_o (the paper's eq. 9) has separate columns for
+    each head.
     """
 
     def __init__(

@@ -129,7 +129,7 @@ class TrainingBatches:
 
 
 class SplitBatches:
-    """An iterable over this rank's batches of a split. The ranks take turns at the batches."""
+    """An iterable over this rank's batches of a split. Each of N ranks gets every N-th batch."""
 
     def __init__(self, data: TaskData, split: str) -> None:
         self._data, self._split = data, split

@@ -51,9 +51,9 @@ def adapted(
 def _draw_unused(made: CollaborativeAttention, fresh: CollaborativeAttention) -> None:
     """Give unused coordinates the queries and mixing weights of a newly initialised layer.
 
-    The factors of a trained parent may need only some of the shared coordinates. The keys of all
-    others stay zero, so the outputs do not change. If their queries and mixing weights were zero
-    too, their gradients would be zero, and they would never learn.
+    The parent's factors do not use all shared coordinates. An unused coordinate has zero queries,
+    keys and mixing weights, so its gradients would be zero, too, and it would never learn. Its keys
+    stay zero, so that the outputs do not change.
 
     Args:
         made: the layer to change, with the parent's factors.

@@ -32,7 +32,7 @@ from tasks.seeds import derive
 
 
 class TaskModule(pl.LightningModule, ABC):
-    """A model with its loss and metrics, made from the config of a run.
+    """The base class of tasks: a model with its loss and metrics, made from the config of a run.
 
     A task is a folder with a file `task.py`, which has one public subclass of this class.
     """
@@ -250,7 +250,7 @@ class TaskModule(pl.LightningModule, ABC):
         return self.metrics(split, whole)
 
     def autocast(self) -> torch.autocast:
-        """Return the context manager of a forward pass. It sets the precision of the config."""
+        """Return a context manager that runs forward passes in the config's precision."""
         half = self.config.trainer.precision == "bf16-mixed"
         # Turn the cache off. A CUDA graph cannot read weights that were cast before its capture.
         return torch.autocast(

@@ -1,4 +1,4 @@
-"""Functions that parse a process's command line and import without garbage collection."""
+"""Functions for the start of a process: its command line and its imports."""
 
 import argparse
 import gc
@@ -28,11 +28,12 @@ def run_argument(module: str, description: str | None) -> str:
 
 @contextmanager
 def freeze_gc() -> Iterator[None]:
-    """Turn off garbage collection within the block, and exempt the objects that exist at its end.
+    """Turn off garbage collection within the block.
 
-    Importing the libraries creates half a million objects. Searching them for garbage takes a fifth
-    of the import time. In a forked job, the search takes up to half a second, because it copies
-    every page that it touches.
+    Later collections skip the objects that exist when the block ends. Importing the libraries
+    creates half a million objects. Searching them for garbage takes a fifth of the import time. In
+    a forked job, the search takes up to half a second, because it copies every page that it
+    touches.
     """
     gc.disable()
     try:

@@ -1,10 +1,11 @@
 """Train the run that a record describes: `python -m tasks.train outputs/runs/<id>`.
 
-The job claims an attempt, continues from the newest intact checkpoint, trains (training/job.py) and
-writes result.json.
-Exit codes: 0 if the run has its result, 75 if the job was interrupted and can be continued, 1 if it
-failed (exit.json names the cause). The output goes to the attempt's log.txt.
-`python -m sweeper status --watch` shows the progress.
+The job claims a new attempt at the run, continues from the newest intact checkpoint, trains
+(training/job.py) and writes result.json. Its output goes to the attempt's log.txt. `python -m
+sweeper status --watch` shows the progress.
+
+The exit code is 0 if the run has its result, 75 if the job was interrupted and can be continued,
+and 1 if it failed. After a failure, exit.json names the cause.
 """
 
 import sys

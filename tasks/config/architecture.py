@@ -53,7 +53,7 @@ def variant(name: Any) -> type[nn.Module]:
 # Cached, because creating a pydantic class takes longer than all other checks of a config.
 @functools.cache
 def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
-    """Return the schema of `model.attention` for a variant: the key `name` and the options.
+    """Return the schema of `model.attention` for a variant: its name, and a key for each option.
 
     Raises:
         UserError: the constructor lacks an argument that every variant takes, or an option has no
@@ -137,7 +137,7 @@ class Architecture(Section, ABC):
 
     @classmethod
     def schema_of(cls, section: Mapping[str, Any]) -> type[Architecture]:
-        """Return the class that validates `section`, which may depend on the section's values."""
+        """Return the schema of `section`. It may depend on the values of the section."""
         return cls
 
     @property
@@ -202,7 +202,7 @@ class Architecture(Section, ABC):
 
 
 class WithAttention(Architecture):
-    """An architecture whose attention variant the config chooses by name."""
+    """The base class of architectures with an attention variant, which the config names."""
 
     attention: AttentionSection
 

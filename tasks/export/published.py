@@ -1,7 +1,7 @@
-"""Import of a model that Hugging Face `transformers` saved: the inverse of the export.
+"""Import of a model that Hugging Face `transformers` saved. This is the inverse of the export.
 
 The import writes a finished run, which can be the parent of other runs. The run's id depends on the
-weights and the tokenizer, but not on where the model's folder is.
+weights and the tokenizer, but not on the path of the model's folder.
 """
 
 import hashlib
@@ -266,8 +266,8 @@ def _under_our_names(
 ) -> dict[str, Tensor]:
     """Return weights under our names, in single precision.
 
-    The export only renames, splits and joins tensors. To find the place of each weight, export
-    consecutive numbers instead of our weights.
+    The export only renames, splits and joins tensors. This function therefore finds the place of
+    each weight by exporting consecutive numbers instead of weights.
 
     Args:
         theirs: the weights under the names of `transformers`.

@@ -1,4 +1,4 @@
-"""Baselines for fine-tuning tasks, which ignore the order of words."""
+"""Baselines for fine-tuning tasks. They ignore the order of words."""
 
 import re
 import zlib

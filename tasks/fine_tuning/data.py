@@ -134,7 +134,7 @@ CHUNK = 1000  # encode this many texts at a time
 
 
 class FineTuningSection(WordPieceSection):
-    """The keys of every fine-tuning task."""
+    """The base class of the section `task` for fine-tuning tasks."""
 
     tokenizer: Annotated[
         str | None, given("the name of the parent's prepared data, or null", None)

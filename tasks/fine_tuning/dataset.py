@@ -53,9 +53,9 @@ def decoded(raw: bytes) -> str:
 
 
 def row_of(raw: bytes | None) -> Any:
-    """Parse a line of JSON. Return Malformed if it is empty or not JSON.
+    """Parse a line of JSON. Return Malformed if it is empty, too long or not JSON.
 
-    `raw` is None for a line that is too long, which is Malformed, too.
+    If the line is too long, `raw` is None.
     """
     if raw is None:
         return Malformed("too long")
@@ -94,7 +94,7 @@ class Example:
     mended: tuple[str, ...] = ()
 
     def texts(self) -> tuple[str, str]:
-        """Return the two texts, on which a tokenizer may be trained."""
+        """Return the two texts of the row. A tokenizer may be trained on them."""
         raise NotImplementedError
 
 

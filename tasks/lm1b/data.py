@@ -56,7 +56,7 @@ ABOUT = "rows.json"
 
 
 class PackedRows:
-    """The packed rows of a split. `rows` reads them by number."""
+    """The packed rows of a split. The method `rows` reads rows by their numbers."""
 
     def __init__(self, folder: Path) -> None:
         arrays = Arrays(folder, ABOUT)
@@ -82,10 +82,13 @@ class PackedRows:
 def expand(
     targets_BT: NDArray[np.uint16], joined: bool = False
 ) -> dict[str, NDArray[np.int64]]:
-    """Return the tokens, targets, segments and positions of stored targets, each (B, T).
+    """Compute tokens, segments and positions from stored targets. Each array has the shape (B, T).
 
     With `joined=True`, each row is one segment. Otherwise, a segment ends with END or at the end of
     its row.
+
+    Returns:
+        The arrays `tokens`, `targets`, `segments` and `positions`.
     """
     _, length = targets_BT.shape
     starts_BT = np.zeros(targets_BT.shape, bool)
@@ -130,8 +133,8 @@ class FirstFit:
     def add(self, segment: bytes) -> bytearray | None:
         """Add a segment of 1 to sequence_length tokens.
 
-        Return a row to write, or None: a row that is now full, or the oldest one if too many are
-        open.
+        Return the row that is now full, or the oldest row if too many rows are open. Otherwise
+        return None.
         """
         size = len(segment)
         for place, row in enumerate(self.open):
@@ -292,7 +295,7 @@ def ids_of(marks: Sequence[int]) -> NDArray[np.int64]:
 
 
 class LanguageModelSection(TextSection):
-    """The keys of conf/task/lm1b.yaml."""
+    """The section `task` of language modelling, as in conf/task/lm1b.yaml."""
 
     vocabulary_size: Annotated[int, whole(SMALLEST_BPE, LARGEST_VOCABULARY, 32_768)]
     tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]

@@ -46,7 +46,7 @@ class Together(Optimizer):
         self.parts = parts
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Step each part. First call `closure`, if given, to compute the gradients."""
+        """Call `closure`, if given, to compute the gradients. Then step each optimizer."""
         loss = None
         if closure is not None:
             with torch.enable_grad():

@@ -191,7 +191,7 @@ class PairSource:
     def _stretch(self, place_B: Whole, wanted_B: Whole) -> tuple[Whole, Whole, Whole]:
         """Choose consecutive sentences of one document, with at least `wanted_B` tokens.
 
-        The first one contains the token at `place_B`. If the rest of the document has too few
+        The first sentence contains the token at `place_B`. If the rest of the document has too few
         tokens, choose the last sentences of the document instead, or all of them.
 
         Returns:
@@ -212,7 +212,7 @@ class PairSource:
         return first_B, last_B, document_B
 
     def _of_document(self, document_B: Whole) -> tuple[Whole, Whole]:
-        """Return the index of the first sentence of each document, and of the document after it."""
+        """Return the index of each document's first sentence, and one past its last sentence."""
         return self._documents[document_B], self._documents[document_B + 1]
 
     def _span(self, first_B: Whole, end_B: Whole) -> tuple[Whole, Whole]:

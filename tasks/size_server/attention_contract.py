@@ -74,9 +74,10 @@ def check(section: WithAttention, length: int = 0, precision: str = "32-true") -
 
 
 def _shape_class(embedding_size: int, heads: int, head_size: int) -> tuple[object, ...]:
-    """Return the class of a layer's sizes. A faulty variant may work for some classes only.
+    """Return a key that is equal for layers of similar sizes.
 
-    After `check` has passed for a class, it does fewer checks for other sizes of this class.
+    The key has the properties of the sizes on which a variant's behaviour may depend. `check` does
+    fewer checks on a layer if a layer with the same key has passed.
     """
     power_of_2 = heads & (heads - 1) == 0
     fills = heads * head_size == embedding_size

@@ -48,10 +48,10 @@ BEYOND = 5
 
 
 class CountPolynomials:
-    """A cache of the counts of models. It interpolates instead of building every model.
+    """A cache of the counts of models, which interpolates instead of building every model.
 
     Two models are of the same kind if their configs differ only in dimensions. The first models of
-    a kind are built, and the counts of all others are interpolated between them.
+    a kind are built. The counts of later ones are interpolated.
     """
 
     def __init__(self, build: Callable[[RunConfig], Counts]) -> None:

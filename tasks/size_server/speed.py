@@ -1,4 +1,4 @@
-"""The speed of this machine, from which the time of a run is estimated before any was measured."""
+"""The speed of this machine. It gives an estimate of a run's time until a run has been measured."""
 
 import time
 

@@ -40,7 +40,7 @@ class Question(Example):
     text: str
 
     def texts(self) -> tuple[str, str]:
-        """Return both texts, on which a tokenizer may be trained."""
+        """Return the paragraph and the question. A tokenizer may be trained on them."""
         return self.context, self.question
 
 

@@ -24,7 +24,7 @@ PREDICTIONS = "predictions.json"
 
 
 class QuestionAnswering(FineTuning):
-    """A task: find the first and the last token of the answer in a window of the paragraph."""
+    """The task of finding the first and the last token of an answer in a window of text."""
 
     Section = QuestionsSection
     section: QuestionsSection
@@ -110,7 +110,7 @@ class QuestionAnswering(FineTuning):
 def _nats(logits_2BT: Tensor, batch: Batch) -> Tensor:
     """Return the cross-entropy of the start and the end, in nats.
 
-    It is averaged over the two and summed over the rows.
+    It is the mean of the two, summed over the rows.
     """
     starts, ends = (
         F.cross_entropy(logits_BT, batch[end], reduction="sum", ignore_index=IGNORED)

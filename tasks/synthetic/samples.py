@@ -122,7 +122,7 @@ class World:
         ]
 
     def gathering(self, rng: StableRandom) -> list[Person]:
-        """Return people at a gathering in random order. No two belong to the same family."""
+        """Return the people at a gathering, in random order. No two belong to the same family."""
         share = rng.pick(SHARES)
         count = max(FEWEST_PRESENT, round(share * self.competitors))
         families = self.families[: max(count + 1, round(share * len(self.families)))]

@@ -228,7 +228,7 @@ class TextFiles:
 
     @property
     def names(self) -> list[str]:
-        """All files, sorted."""
+        """The names of all files, sorted."""
         return sorted((*self.train, *self.test))
 
     def bytes(self) -> int:

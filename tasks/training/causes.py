@@ -80,7 +80,7 @@ DISK = ("No space left on device", "Disk quota exceeded")
 
 
 class NotFinite(Exception):
-    """A loss or metric that is nan or infinite. The message names the step and the remedy."""
+    """The error raised if a loss or metric is nan or infinite. It names the step and the remedy."""
 
     def __init__(self, name: str, value: float, step: int) -> None:
         super().__init__(
