@@ -1,4 +1,4 @@
-"""A trained or planned run from Python: its config, its metrics and its trained model.
+"""Access to a run from Python: its config, its metrics and its trained model.
 
 Shapes: B rows, H heads, T positions.
 """
@@ -283,7 +283,7 @@ class Run:
     def evaluate(
         self, model: nn.Module | None = None, split: str = "test"
     ) -> dict[str, float]:
-        """Evaluate a model on a split as the end of training does, and return the metrics.
+        """Evaluate a model on a split in the same way as after training, and return the metrics.
 
         Args:
             model: a model with the same interface as the run's model, such as a copy of it with an
