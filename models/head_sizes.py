@@ -1,4 +1,4 @@
-"""Heads of different sizes, between layers or within a layer.
+"""Support for heads of different sizes, between layers or within a layer.
 
 The paper leaves this to future work (section 5). `head_size` is one number for all heads, or a list
 with an entry for each layer. An entry is one number for all heads of its layer, or a list with a
@@ -128,8 +128,8 @@ class UnevenAttention(nn.Module):
 def _draw_as_part(group: MultiHeadAttention, width: int) -> None:
     """Rescale the initial weights of the heads of one size to the variance of the whole layer.
 
-    Glorot's variance is 2 / (embedding_size + width). `group` drew its weights with the width of
-    its own heads. The argument `width` is the width of all heads of the layer. With
+    Glorot's variance is 2 / (embedding_size + width). The weights of `group` were drawn for the
+    width of its own heads. The argument `width` is the width of all heads of the layer. With
     `glorot="head"`, queries and keys stay unchanged.
     """
     embedding_size, own = group.qkv.in_features, group.output.in_features
