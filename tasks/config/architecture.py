@@ -158,7 +158,7 @@ class Architecture(Section, ABC):
 
     @property
     def uneven(self) -> bool:
-        """True if a layer lists one size per head, even if these are equal."""
+        """True if a layer has a list with a size for each head, even if all sizes are equal."""
         sizes = self.resolved_head_size
         return isinstance(sizes, list) and any(isinstance(one, list) for one in sizes)
 
@@ -202,7 +202,7 @@ class Architecture(Section, ABC):
 
 
 class WithAttention(Architecture):
-    """The base class of architectures with an attention variant, which the config names."""
+    """The base class of architectures whose config names an attention variant."""
 
     attention: AttentionSection
 

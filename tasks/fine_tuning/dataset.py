@@ -100,7 +100,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """A row that cannot be used, with the reason."""
+    """A row that cannot be used. `reason` says why."""
 
     reason: str
 

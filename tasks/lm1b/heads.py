@@ -1,4 +1,4 @@
-"""The rank and the entropy of the heads of a trained language model."""
+"""Measures of a trained language model's heads: the rank of logits and the entropy of weights."""
 
 import numpy as np
 import torch

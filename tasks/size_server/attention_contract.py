@@ -140,7 +140,7 @@ def _own_rows(length: int) -> list[tuple[int, ...]]:
 
 
 def _layer_sizes(section: WithAttention) -> list[tuple[int, int, int]]:
-    """Return each (embedding_size, heads, head_size) for which the layers build attention."""
+    """Return the (embedding_size, heads, head_size) of each attention that the layers contain."""
     groups: set[tuple[int, int]] = set()  # pairs (number of heads, head size)
     for sizes in sizes_by_layer(
         section.resolved_head_size, getattr(section, "layers", 1)
