@@ -174,8 +174,8 @@ class TaskModule(pl.LightningModule, ABC):
     def divisors(self, batch: Batch) -> list[Tensor]:
         """Return the divisors of the terms of the loss: the means of `counts` over the ranks.
 
-        A divisor is at least 1 / ranks.world(), because a batch without targets would divide by
-        zero.
+        A divisor is at least 1 / ranks.world(), so that a batch without targets causes no division
+        by zero.
         """
         device = next(iter(batch.values())).device
         found = []

@@ -138,7 +138,7 @@ class Documents:
         name: the name of the source in messages.
         train: the texts from which the splits are made.
         test: the texts of the source's own test split, or None.
-        rule: where a document ends: at a "blank_line" or at the end of a "file".
+        rule: "blank_line" if a blank line ends a document, or "file" if each file is a document.
     """
 
     name: str

@@ -481,7 +481,10 @@ class Source:
         return f"{count}{test}, {size}, folder {found.root.name}"
 
     def root(self, data: Mapping[str, Any], folder: Path) -> Path:
-        """Return the folder of a local or generated text. Write generated text to `folder`."""
+        """Return the folder of a local or generated text.
+
+        Generated text is first written to `folder`.
+        """
         if data["source"] == "local":
             return _local(data)
         self.sample.write(folder, data["sentences"], World.of(data))
