@@ -42,8 +42,8 @@ class EncoderSection(TransformerSection):
         """Scale new weights from BERT's standard deviation to `initializer_range`.
 
         BERT's value suits an embedding size of about a thousand. A layer's outputs grow with the
-        square root of the embedding size. In a tiny encoder, BERT's value would make them too small
-        to learn from.
+        square root of the embedding size. In a tiny encoder, the outputs would be too small to
+        learn from.
         """
         for layer in module.modules():
             if isinstance(layer, nn.Linear | nn.Embedding):

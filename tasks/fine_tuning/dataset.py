@@ -248,7 +248,7 @@ class DataSet(Source, ABC, Generic[Kind]):
         Generated text is first written to `folder`.
 
         Returns:
-            The examples of each split, and the content of about.json for "train" and "test".
+            The examples of each split, and the facts about "train" and "test" for about.json.
 
         Raises:
             UserError: a split has no usable row.
