@@ -1,10 +1,10 @@
-"""The command `headroom` of an installed package. It provides every command of a checkout.
+"""The command `headroom`, which runs all commands of an installed package.
 
 - `headroom sweep` runs sweep.py.
-- `headroom train RUN` and `headroom export` run `python -m tasks.train RUN` and
-  `python -m tasks.export`.
-- Any other command, such as `headroom status`, runs `python -m sweeper` with the same arguments.
-  So does `headroom train` without a run.
+- `headroom train RUN` and `headroom export` run `python -m tasks.train RUN` and `python -m
+  tasks.export`.
+- Any other command, such as `headroom status`, runs `python -m sweeper` with the same arguments. So
+  does `headroom train` without a run.
 """
 
 import runpy

@@ -1,4 +1,4 @@
-"""A run of an outputs folder, with its config, its metrics and its trained model.
+"""Access to a run from Python: its config, its metrics and its trained model.
 
 Shapes: B rows, H heads, T positions.
 """
@@ -60,12 +60,12 @@ def runs(
     *,
     outputs: str | Path = "outputs",
 ) -> list[Run]:
-    """Return the runs of an experiment whose configs have these values, sorted by id.
+    """Return the runs of an experiment that match `where`, sorted by id.
 
     Args:
         experiment: the name of the experiment. None means all experiments.
         where: the wanted value of each config key, such as `{"model.heads": [4, 8], "seed": 0}`. A
-            list, a set or a column of a table means any of its elements.
+            run matches a list, a set or a column of a table if its value is one of the elements.
         outputs: the outputs folder.
 
     Raises:
@@ -107,7 +107,7 @@ def runs(
 
 
 class Run:
-    """A run of an outputs folder.
+    """A run in an outputs folder. Its methods load its data, its metrics and its trained model.
 
     Attributes:
         id: the id of the run.
@@ -151,9 +151,9 @@ class Run:
     def module(self, changes: Mapping[str, Any] | None = None) -> TaskModule:
         """Return the run's task, a `LightningModule` that `pl.Trainer` can fit and test.
 
-        The module of a finished run has the trained weights. Any other module has new weights,
-        drawn as at the start of training. If the run starts from a parent's weights, the module
-        loads them when `pl.Trainer` begins to fit it.
+        If the run is finished, the module has the trained weights. Otherwise, it has the random
+        weights with which training starts. If the run starts from the weights of a parent run, the
+        module loads those when `pl.Trainer` begins to fit it.
 
         Args:
             changes: new values of config keys, such as `{"trainer.steps": 500}`.
@@ -283,7 +283,7 @@ class Run:
     def evaluate(
         self, model: nn.Module | None = None, split: str = "test"
     ) -> dict[str, float]:
-        """Evaluate a model on a split as the end of training does, and return the metrics.
+        """Evaluate a model on a split in the same way as after training, and return the metrics.
 
         Args:
             model: a model with the same interface as the run's model, such as a copy of it with an
@@ -313,14 +313,14 @@ class Run:
 def heads_by_layer(
     parts: Sequence[Tensor], layers: int, heads: int, head_size: HeadSize
 ) -> list[Tensor]:
-    """Join the weights of attentions, each (B, heads, T, T), into one tensor per layer.
+    """Join attention weights into one tensor per layer, with the heads in the order of `head_size`.
 
-    A layer with heads of several sizes computes one attention per size, the smallest size first.
-    This function restores the order of `head_size`. If a variant computes several attention maps
-    per head, the result has them in the order of computation.
+    A layer with heads of several sizes computes the weights of each size separately, the smallest
+    size first. If a variant computes several attention maps per head, the maps of a layer stay in
+    the order of computation.
 
     Args:
-        parts: the weights of each attention, in the order of computation.
+        parts: attention weights of the shape (B, heads, T, T), in the order of computation.
 
     Returns:
         One tensor per layer, or [] if `parts` cannot be joined into `layers` tensors of equal size.
@@ -347,7 +347,6 @@ def heads_by_layer(
 
 
 def _check_split(split: str, known: Sequence[str]) -> None:
-    """Raise UserError if `split` is not one of the `known` splits."""
     if split not in known:
         raise invalid_value(
             "split", split, "one of " + ", ".join(known), "correct the name"

@@ -20,12 +20,12 @@ _RIDGE = 1e-10  # the penalty on squared factors that makes them unique, relativ
 def factorise(
     query_HPD: Tensor, key_HPD: Tensor, size: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return query_DS, mixing_HS, key_DS with query diag(mixing_i) key^T close to W_Q^i W_K^iT.
+    """Return factors query_DS, mixing_HS and key_DS of the query-key products of all heads.
 
-    If S is at least H * R, the products are equal. Otherwise alternating least squares fits the
-    factors. It starts from the S largest singular directions of the single heads, so it is
-    deterministic. All computations are in double precision. Coordinates that are not needed are
-    zero in all factors.
+    For each head i, query diag(mixing_i) key^T approximates W_Q^i W_K^iT. If S is at least H * R,
+    they are equal. Otherwise alternating least squares fits the factors. It starts from the S
+    largest singular directions of the single heads, so it is deterministic. All computations are in
+    double precision. Unneeded coordinates are zero in all factors.
 
     Args:
         size: S, the number of shared coordinates.
@@ -50,9 +50,9 @@ def factorise(
 def _directions(
     query_HPD: Tensor, key_HPD: Tensor, size: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return factors that consist of the largest singular directions of the single heads.
+    """Return initial factors, made of the largest singular directions of the single heads.
 
-    The mixing matrix has 1 for the head that a direction comes from, and 0 for all others.
+    A column of the mixing matrix has 1 for the head that its direction comes from, and 0 otherwise.
     """
     heads, head_size, embedding_size = query_HPD.shape
     rank = min(head_size, embedding_size)

@@ -32,7 +32,11 @@ DRAWN = "drawn"
 
 
 class TaskData(pl.LightningDataModule, ABC):
-    """The data of a task. Tasks that draw their examples at random subclass TaskData directly."""
+    """The base class of a task's data.
+
+    A task that draws its examples at random subclasses it directly. A task on text subclasses
+    PreparedData.
+    """
 
     separable: ClassVar[bool] = True
     """True if devices can share the rows of a batch. Otherwise each device computes all rows."""
@@ -125,7 +129,7 @@ class TrainingBatches:
 
 
 class SplitBatches:
-    """An iterable over this rank's batches of a split. With 2 ranks, each has every second one."""
+    """An iterable over this rank's batches of a split. Each of N ranks gets every N-th batch."""
 
     def __init__(self, data: TaskData, split: str) -> None:
         self._data, self._split = data, split
@@ -137,9 +141,9 @@ class SplitBatches:
 
 
 class PreparedData(TaskData):
-    """Data prepared from text.
+    """The base class of data that are prepared from text and stored on disk.
 
-    Runs share the data if they have the same text and equal values of the keys in `shaping`.
+    Runs share the prepared data if they use the same text, and if all keys in `shaping` are equal.
     """
 
     kind: ClassVar[str]
@@ -161,7 +165,7 @@ class PreparedData(TaskData):
 
     @abstractmethod
     def open(self, folder: Path) -> None:
-        """Open the prepared data, which are as they were written.
+        """Open the prepared data. The caller has checked that the files are unchanged.
 
         Raises:
             UserError: the data do not fit the config.
@@ -178,7 +182,7 @@ class PreparedData(TaskData):
 
     @staticmethod
     def spelled(content: Mapping[str, Any]) -> str:
-        """Return `content` as text. The folder's name contains the hash of this text."""
+        """Serialize `content`. The folder's name contains the hash of the result."""
         return canonical(content)
 
     @cached_property

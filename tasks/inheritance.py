@@ -49,10 +49,15 @@ def adapted(
 
 @torch.no_grad()
 def _draw_unused(made: CollaborativeAttention, fresh: CollaborativeAttention) -> None:
-    """Give the coordinates that the parent does not need the queries and mixing of a fresh layer.
+    """Give unused coordinates the queries and mixing weights of a newly initialised layer.
 
-    Their keys stay zero, so the outputs do not change. If all three factors were zero, so would be
-    their gradients, and the coordinates would never learn.
+    The parent's factors do not use all shared coordinates. An unused coordinate has zero queries,
+    keys and mixing weights, so its gradients would be zero, too, and it would never learn. Its keys
+    stay zero, so that the outputs do not change.
+
+    Args:
+        made: the layer to change, with the parent's factors.
+        fresh: the newly initialised layer.
     """
     unused_S = ~(made.query.weight.any(dim=1) | made.key.weight.any(dim=1))
     made.query.weight[unused_S] = fresh.query.weight[unused_S].to(made.query.weight)
@@ -62,7 +67,12 @@ def _draw_unused(made: CollaborativeAttention, fresh: CollaborativeAttention) ->
 def _parent(
     layer: CollaborativeAttention, weights: Mapping[str, Tensor], heads: int
 ) -> MultiHeadAttention:
-    """Return the parent's layer with these weights; raise UserError if `layer` cannot match it."""
+    """Return a multi-head attention layer with the parent's `weights`.
+
+    Raises:
+        UserError: the heads of `layer` differ from the parent's, or the parent normalises its
+            queries and keys.
+    """
     if "norm.query" in weights:
         expected = "a parent with model.attention.qk_norm=false, since collaborative attention "
         expected += "cannot express normalised queries and keys"

@@ -46,13 +46,13 @@ def decoder_config(
     length: int,
     marks: Sequence[int] = (PAD, END),
 ) -> dict[str, Any]:
-    """Return the content of config.json.
+    """Return the content of config.json for an exported decoder.
 
     Args:
         section: the section `model` of the run.
         vocabulary: the number of tokens in the vocabulary.
-        length: the longest sequence, in tokens.
-        marks: the ids of the token before a sentence, and of the token at its end.
+        length: the largest number of tokens in a sequence.
+        marks: the ids of the tokens before and after a sentence.
 
     Raises:
         UserError: none of the three classes can compute the model. The message names the key.
@@ -108,13 +108,13 @@ def decoder_config(
 def decoder_weights(
     config: Mapping[str, Any], weights: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Return the weights under their Hugging Face names.
+    """Return the weights of a decoder under their Hugging Face names.
 
     This also works for gradients and other tensors with the shapes of the weights.
 
     Args:
         config: the content of config.json.
-        weights: the weights of the decoder, by their names in its `state_dict`.
+        weights: the weights, under their names in the decoder's `state_dict`.
     """
     found = {
         "model.embed_tokens.weight": weights["embedding.weight"],

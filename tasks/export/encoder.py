@@ -56,7 +56,7 @@ def encoder_config(
     weights: Mapping[str, Tensor],
     labels: Sequence[str] = LABELS,
 ) -> dict[str, Any]:
-    """Return the content of config.json.
+    """Return the content of config.json for an exported encoder.
 
     Args:
         section: the section `model` of the run.
@@ -110,11 +110,11 @@ def unsupported(key: str, value: Any, expected: str) -> UserError:
 def encoder_weights(
     config: Mapping[str, Any], weights: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Return the weights under their Hugging Face names.
+    """Return the weights of an encoder under their Hugging Face names.
 
     Args:
         config: the content of config.json.
-        weights: the weights of the run, by their names in its `state_dict`.
+        weights: the weights, under their names in the `state_dict` of the run's model.
     """
     names, found = dict(_MODEL), dict[str, Tensor]()
     for layer in range(config["num_hidden_layers"]):

@@ -65,7 +65,7 @@ def write(
         rows: the token ids of each row.
         columns: for each column, one number per row. The column `seconds` is required (see
             `Sequences`).
-        about: further facts for about.json.
+        about: facts to add to about.json.
     """
     starts = np.cumsum([0, *map(len, rows)], dtype=STARTS)
     pieces = np.fromiter(itertools.chain.from_iterable(rows), PIECES, int(starts[-1]))
@@ -85,11 +85,11 @@ def write(
 
 
 class Sequences:
-    """The rows of a split.
+    """The rows of a split, read from its folder.
 
     Attributes:
-        columns: arrays (R,) by name. `seconds` has the position at which each row's second text
-            begins.
+        columns: for each name, an array (R,). `seconds` has the position in each row at which the
+            second text begins.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -134,7 +134,7 @@ CHUNK = 1000  # encode this many texts at a time
 
 
 class FineTuningSection(WordPieceSection):
-    """The keys of every fine-tuning task."""
+    """The base class of the section `task` for fine-tuning tasks."""
 
     tokenizer: Annotated[
         str | None, given("the name of the parent's prepared data, or null", None)
@@ -143,10 +143,10 @@ class FineTuningSection(WordPieceSection):
 
 
 class ExampleData(PreparedRows):
-    """Batches of rows of two texts.
+    """Batches whose rows consist of two texts.
 
-    `tokens`, `token_type_ids` and `attention_mask` have the shape (B, T). The arrays that `columns`
-    names have the shape (B,).
+    `tokens`, `token_type_ids` and `attention_mask` have the shape (B, T). The attribute `columns`
+    lists further arrays of shape (B,), such as `labels`.
     """
 
     section: FineTuningSection

@@ -17,7 +17,7 @@ from tasks.module import TaskModule
 
 
 class FineTuning(TaskModule):
-    """A pre-trained encoder that is fine-tuned on rows of two texts."""
+    """The base class of tasks that fine-tune a pre-trained encoder on rows of two texts."""
 
     Section: ClassVar[type[FineTuningSection]] = FineTuningSection
     architectures = ("encoder",)

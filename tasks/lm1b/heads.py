@@ -1,4 +1,4 @@
-"""The rank and the entropy of the heads of a trained language model."""
+"""Measures of a trained language model's heads: the rank of logits and the entropy of weights."""
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ MEASURED_ROWS = 4
 
 
 def measure(module: TaskModule) -> dict[str, float]:
-    """Measure the heads on a few rows of the test split. Return the means over all heads.
+    """Return the mean rank and entropy of a model's heads on a few rows of the test split.
 
     If the model does not use scaled_dot_product_attention, the result is empty.
     """

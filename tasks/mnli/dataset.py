@@ -33,7 +33,7 @@ class Pair(Example):
     label: int
 
     def texts(self) -> tuple[str, str]:
-        """Return both texts, on which a tokenizer may be trained."""
+        """Return the premise and the hypothesis. A tokenizer may be trained on them."""
         return self.premise, self.hypothesis
 
 

@@ -27,7 +27,7 @@ from tasks.text.tokenizer import tokenizer_at, train_wordpiece
 
 
 class PhaseSection(RowsSection):
-    """The keys of the second phase, which has longer rows and its own warm-up.
+    """The section `task.second_phase`. The second phase has longer rows and its own warm-up.
 
     `steps=0` turns the second phase off.
     """
@@ -46,7 +46,7 @@ class PhaseSection(RowsSection):
 
 
 class PretrainingSection(WordPieceSection):
-    """The keys of conf/task/pretraining.yaml."""
+    """The section `task` of pre-training, as in conf/task/pretraining.yaml."""
 
     documents: Literal["blank_line", "file"]
     sequence_length: Annotated[int, whole(8, 65_536, 128)]

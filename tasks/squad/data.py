@@ -34,7 +34,7 @@ OUTSIDE = 0
 
 
 class QuestionsSection(FineTuningSection):
-    """The keys of conf/task/squad.yaml."""
+    """The section `task` of SQuAD, as in conf/task/squad.yaml."""
 
     question_length: Annotated[int, whole(1, 65_536, 64)]
     stride: Annotated[int, whole(1, 65_536, 128)]

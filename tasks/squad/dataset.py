@@ -20,7 +20,8 @@ from tasks.text.source import LINE_LIMIT, raw_lines_of_file
 class SQuAD(DataSet[Question]):
     """The reader of SQuAD v1.1 and of data sets in its format.
 
-    SQuADShifts can replace the training set. XQuAD, a part of the dev set, can replace the dev set.
+    SQuADShifts can be used as the training set. XQuAD is a part of SQuAD's dev set, and can be used
+    instead of it.
     """
 
     title = "SQuAD v1.1"

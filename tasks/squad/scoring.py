@@ -22,7 +22,10 @@ def exact_match(prediction: str, answer: str) -> float:
 
 
 def f1(prediction: str, answer: str) -> float:
-    """Return the F1 score of the normalised texts' words, 0 if they share no word."""
+    """Return the F1 score of the prediction's words, after normalisation of both texts.
+
+    It is 0 if the texts share no word.
+    """
     words, expected = normalized(prediction).split(), normalized(answer).split()
     shared = (Counter(words) & Counter(expected)).total()
     if not shared:
@@ -39,7 +42,8 @@ def score(
     Each prediction is scored against the gold answer that gives the highest score.
 
     Args:
-        questions: pairs (id, gold answers). There is at least one of each.
+        questions: pairs (id, gold answers). There is at least one question, and each has at least
+            one gold answer.
         predictions: the predicted answer to each question, by id.
     """
     total, matches, overlap = 0, 0.0, 0.0

@@ -1,9 +1,9 @@
 """Prepared data on disk, and the division of a text into splits.
 
-Prepared data are a folder of arrays and a JSON file with facts about them, which is written last.
-An array is a file `<name>.<dtype>` of raw numbers, without a header. Rows of different lengths are
-stored in two arrays. The first has all rows one after the other. The second has the position at
-which each row begins, and at the end the total length.
+A folder of prepared data contains arrays, and a JSON file with facts about them, which is written
+last. An array is a file `<name>.<dtype>` of raw numbers, without a header. Rows of different
+lengths are stored in two arrays. The first has all rows one after the other. The second has the
+position at which each row begins, and at the end the total length.
 """
 
 import itertools
@@ -90,8 +90,9 @@ class Corpus:
         name: the name of the text in messages.
         train: the texts from which the splits are made.
         test: the texts of the source's own test split, or None.
-        together: the number of consecutive lines in a block. All lines of a block are in the split
-            of its first kept line, so that equal lines may be in different splits.
+        together: the number of consecutive lines in a block. The first kept line of a block decides
+            the split of the whole block. With blocks of several lines, equal lines may be in
+            different splits.
     """
 
     name: str

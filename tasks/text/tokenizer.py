@@ -40,7 +40,7 @@ _LONGEST = 16  # search this many characters before a full stop for an abbreviat
 def split_sentences(text: str) -> list[str]:
     """Return the sentences of a paragraph, in order. Only white space is lost.
 
-    The text is not split before a lower-case letter or after an abbreviation.
+    A full stop before a lower-case letter or after an abbreviation does not end a sentence.
     """
     sentences, start = [], 0
     for end in _END.finditer(text):
@@ -89,7 +89,10 @@ LARGEST_SAMPLE = 512_000_000  # in bytes; a million lines of LM1B have 130 MB
 
 
 def sample_of(lines: Iterable[str], most: int) -> Iterator[str]:
-    """Yield at most `most` lines and LARGEST_SAMPLE bytes, on which to train a tokenizer."""
+    """Yield the first lines, on which to train a tokenizer.
+
+    They are at most `most` lines, with at most LARGEST_SAMPLE bytes.
+    """
     left = LARGEST_SAMPLE
     for line in itertools.islice(lines, most):
         left -= len(line.encode())
