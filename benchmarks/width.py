@@ -5,6 +5,10 @@ tables of docs/results/width/README.md.
 """
 
 import argparse
+
+if __name__ == "__main__":  # so that --help is answered before the slow imports
+    argparse.ArgumentParser(description=__doc__).parse_args()
+
 import hashlib
 import json
 import tempfile
@@ -74,8 +78,6 @@ class Fit:
 
 def main() -> None:
     """Write the prediction and the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.parse_args()
     prediction = predict(finished())
     PREDICTION.write_text(json.dumps(prediction, indent=2) + "\n", "utf-8")
     page = FOLDER / "README.md"
@@ -126,7 +128,7 @@ def predict(runs: pd.DataFrame) -> dict[str, Any]:
     fitted = fit(runs)
     with tempfile.TemporaryDirectory() as outputs:
         planned = headroom.plan(LARGER, outputs=outputs)
-    [reference] = planned[planned["width"] == planned[EMBEDDING]].to_dict("records")
+    reference = planned[planned["width"] == planned[EMBEDDING]].iloc[0]
     gains = {}
     for width in OTHERS:
         gain, low, high = fitted.gain(width, reference["flops"])
@@ -135,8 +137,8 @@ def predict(runs: pd.DataFrame) -> dict[str, Any]:
         "command": " ".join(["python sweep.py -m", *LARGER]),
         "gain": "log perplexity at W/d = 1 minus that at this W/d; means of 3 seeds",
         "confidence": CONFIDENCE,
-        EMBEDDING: reference[EMBEDDING],
-        "flops": reference["flops"],
+        EMBEDDING: int(reference[EMBEDDING]),
+        "flops": int(reference["flops"]),
         "gains": gains,
         "slopes": dict(zip("bce", fitted.slopes.tolist(), strict=True)),
         "residual": fitted.residual,

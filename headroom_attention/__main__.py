@@ -1,10 +1,10 @@
-"""The command `headroom` of an installed package. It provides every command of a checkout.
+"""The command `headroom`, which runs all commands of an installed package.
 
 - `headroom sweep` runs sweep.py.
-- `headroom train RUN`, `headroom export` and `headroom squad` run `python -m tasks.train RUN`,
-  `python -m tasks.export` and `python -m tasks.squad`.
-- Any other command, such as `headroom status`, runs `python -m sweeper` with the same arguments.
-  So does `headroom train` without a run.
+- `headroom train RUN` and `headroom export` run `python -m tasks.train RUN` and `python -m
+  tasks.export`.
+- Any other command, such as `headroom status`, runs `python -m sweeper` with the same arguments. So
+  does `headroom train` without a run.
 """
 
 import runpy
@@ -21,7 +21,7 @@ def main() -> int:
         return 0
     command, argument = [*sys.argv[1:3], "", ""][:2]
     one_run = command == "train" and argument and not argument.startswith("-")
-    if one_run or command in ("export", "squad"):
+    if one_run or command == "export":
         runpy.run_module(
             f"tasks.{sys.argv.pop(1)}", run_name="__main__", alter_sys=True
         )

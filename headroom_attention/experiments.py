@@ -1,4 +1,4 @@
-"""Experiments from Python: functions that plan, train and evaluate them.
+"""Functions that plan, train and evaluate experiments from Python.
 
 Slow libraries, such as pandas, are imported inside functions, so that `headroom --help` is fast.
 """
@@ -31,8 +31,8 @@ def table(experiment: str, *, outputs: str | Path = "outputs") -> DataFrame:
     """Return the table of an experiment, with a row for each (arm, point, seed).
 
     Unfinished runs have rows, too. The first columns are those of outputs/tables/<experiment>.csv.
-    `COLUMNS` in sweeper/results/table.py describes them. Then each other key of the configs has a
-    column, such as `optimizer.learning_rate`.
+    `COLUMNS` in sweeper/results/table.py describes them. The other columns are further keys of the
+    configs, such as `optimizer.learning_rate`.
 
     Raises:
         UserError: the experiment was never planned in `outputs`.
@@ -70,7 +70,8 @@ def judge(
             and `point` are required. The columns `metric`, `flops` and `seconds` are optional.
         better: whether "lower" or "higher" values are better.
         margin: the equivalence margin, such as "1%" or "0.2". None means that there is no margin.
-        pair: a column. Rows of two arms form a pair if they have the same value in it.
+        pair: the column by which rows are paired. Two rows of different arms form a pair if they
+            have the same value in this column.
         baseline: the arm to compare the others with. The default is the first arm.
         history: scores of earlier comparisons, which help to estimate the variance between seeds.
             If there are several comparisons, a column `comparison` names them.
@@ -104,7 +105,7 @@ def figure(experiment: str, *, outputs: str | Path = "outputs") -> Figure:
 def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFrame:
     """Return the runs that a sweep would train: a row for each (experiment, arm, point, seed).
 
-    The result has the columns of `table`, and `flops`, the training FLOPs of the run. If an
+    The columns are those of `table` and the column `flops`, the training FLOPs of each run. If an
     experiment tunes a key such as the learning rate, the trials are rows of the experiment
     `<experiment>_trials`. This function trains nothing and writes no record.
 
@@ -147,7 +148,8 @@ def sweep(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataF
 
     This runs `python sweep.py -m` with these overrides. After an interruption, call it again to
     continue the saved runs. The columns `state` and `reason` show which runs failed. With
-    `hydra.sweeper.decide=true`, later rounds add seeds, which only `table(experiment)` returns.
+    `hydra.sweeper.decide=true`, the sweep adds seeds in later rounds. The plan does not list them,
+    but `table(experiment)` does.
 
     Raises:
         UserError: the plan is invalid. Nothing was trained.

@@ -1,4 +1,4 @@
-"""A run of an outputs folder, with its config, its metrics and its trained model.
+"""Access to a run from Python: its config, its metrics and its trained model.
 
 Shapes: B rows, H heads, T positions.
 """
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
     from torch import Tensor, nn
 
+    from models.head_sizes import HeadSize
     from tasks.batch import Batch
     from tasks.config.sections import RunConfig
     from tasks.data import TaskData
@@ -59,12 +60,12 @@ def runs(
     *,
     outputs: str | Path = "outputs",
 ) -> list[Run]:
-    """Return the runs of an experiment whose configs have these values, sorted by id.
+    """Return the runs of an experiment that match `where`, sorted by id.
 
     Args:
         experiment: the name of the experiment. None means all experiments.
         where: the wanted value of each config key, such as `{"model.heads": [4, 8], "seed": 0}`. A
-            list, a set or a column of a table means any of its elements.
+            run matches a list, a set or a column of a table if its value is one of the elements.
         outputs: the outputs folder.
 
     Raises:
@@ -106,7 +107,7 @@ def runs(
 
 
 class Run:
-    """A run of an outputs folder.
+    """A run in an outputs folder. Its methods load its data, its metrics and its trained model.
 
     Attributes:
         id: the id of the run.
@@ -150,9 +151,9 @@ class Run:
     def module(self, changes: Mapping[str, Any] | None = None) -> TaskModule:
         """Return the run's task, a `LightningModule` that `pl.Trainer` can fit and test.
 
-        The module of a finished run has the trained weights. Any other module has new weights,
-        drawn as at the start of training. If the run starts from a parent's weights, the module
-        loads them when `pl.Trainer` begins to fit it.
+        If the run is finished, the module has the trained weights. Otherwise, it has the random
+        weights with which training starts. If the run starts from the weights of a parent run, the
+        module loads those when `pl.Trainer` begins to fit it.
 
         Args:
             changes: new values of config keys, such as `{"trainer.steps": 500}`.
@@ -261,7 +262,6 @@ class Run:
         import torch
 
         from models.attention_map import attention_weights
-        from models.head_sizes import heads_by_layer
 
         self.metrics()  # raises UserError unless the run is done
         module, rows = self.module().eval(), batch or self.batch(rows=MAPPED_ROWS)
@@ -273,7 +273,7 @@ class Run:
             section.heads,
             section.resolved_head_size,
         )
-        layers = heads_by_layer(parts, *sizes, dim=1)
+        layers = heads_by_layer(parts, *sizes)
         if not layers:
             expected = "a model whose heads call scaled_dot_product_attention"
             remedy = "choose a run with another attention variant, such as multi_head"
@@ -283,7 +283,7 @@ class Run:
     def evaluate(
         self, model: nn.Module | None = None, split: str = "test"
     ) -> dict[str, float]:
-        """Evaluate a model on a split as the end of training does, and return the metrics.
+        """Evaluate a model on a split in the same way as after training, and return the metrics.
 
         Args:
             model: a model with the same interface as the run's model, such as a copy of it with an
@@ -310,8 +310,43 @@ class Run:
         return evaluate(module, split)
 
 
+def heads_by_layer(
+    parts: Sequence[Tensor], layers: int, heads: int, head_size: HeadSize
+) -> list[Tensor]:
+    """Join attention weights into one tensor per layer, with the heads in the order of `head_size`.
+
+    A layer with heads of several sizes computes the weights of each size separately, the smallest
+    size first. If a variant computes several attention maps per head, the maps of a layer stay in
+    the order of computation.
+
+    Args:
+        parts: attention weights of the shape (B, heads, T, T), in the order of computation.
+
+    Returns:
+        One tensor per layer, or [] if `parts` cannot be joined into `layers` tensors of equal size.
+    """
+    import torch
+
+    found: list[Tensor] = []
+    maps = sum(part.shape[1] for part in parts) // layers
+    for part in parts:
+        if found and found[-1].shape[1] < maps:
+            found[-1] = torch.cat((found[-1], part), 1)
+        else:
+            found.append(part)
+
+    if len(found) != layers or any(one.shape[1] != maps for one in found):
+        return []
+    if not isinstance(head_size, int) and maps == heads:
+        for place, sizes in enumerate(head_size):
+            if not isinstance(sizes, int):
+                # order_H is the position of each head if heads are sorted by size.
+                order_H = torch.tensor(sizes).argsort(stable=True).argsort()
+                found[place] = found[place].index_select(1, order_H)
+    return found
+
+
 def _check_split(split: str, known: Sequence[str]) -> None:
-    """Raise UserError if `split` is not one of the `known` splits."""
     if split not in known:
         raise invalid_value(
             "split", split, "one of " + ", ".join(known), "correct the name"

@@ -94,7 +94,10 @@ def _watched(
 
 
 class _Watch(TorchFunctionMode):
-    """A mode that calls `take` for each attention and collects the results in `taken`."""
+    """A TorchFunctionMode that intercepts calls of scaled_dot_product_attention.
+
+    It passes the logits of each call to `take`, and collects the results in the list `taken`.
+    """
 
     def __init__(self, take: Callable[[_Attended], Any]) -> None:
         super().__init__()

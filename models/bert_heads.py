@@ -49,7 +49,7 @@ class MaskedTokenHead(nn.Module):
 
 
 class _EncoderModel(nn.Module):
-    """An Encoder with output layers."""
+    """The base class of models that consist of an Encoder and output layers."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
@@ -139,6 +139,5 @@ class SpanFinder(_EncoderModel):
 
 
 def _at(hidden_BTD: Tensor, places_BM: Tensor) -> Tensor:
-    """Return the hidden vectors at the given positions of each row."""
     index_BMD = places_BM.unsqueeze(-1).expand(-1, -1, hidden_BTD.shape[-1])
     return hidden_BTD.gather(1, index_BMD)

@@ -74,10 +74,11 @@ def _losses_and_gradients(
 ) -> tuple[Tensor, list[Tensor]]:
     """Return the cross-entropies, nats_N1, and a list with a gradient_NK for each block.
 
-    The gradients are with respect to the logits. One softmax per block gives both results. The
-    logarithm of the softmax's denominator is the largest logit minus the logarithm of the largest
-    probability, which is at least 1/K and cannot underflow. Last, the probabilities of each block
-    are multiplied by the block's denominator and divided by the sum of all denominators.
+    The gradients are with respect to the logits. Both results come from one softmax per block. The
+    log-denominator of a block's softmax is its largest logit minus the logarithm of its largest
+    probability. That probability is at least 1/K, so it cannot underflow. At the end, the
+    probabilities of each block are rescaled from the block's denominator to the sum of all
+    denominators.
     """
     chosen_N1 = torch.zeros((), device=hidden_ND.device)
     gradients, denominators, places, first = [], [], [], 0
@@ -129,7 +130,11 @@ def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """The loss and its gradients. The forward pass computes both, one chunk at a time."""
+    """The autograd function of `linear_cross_entropy`.
+
+    The forward pass computes the loss and all gradients, one chunk of rows at a time. The backward
+    pass only multiplies these gradients by the gradient of the loss.
+    """
 
     @staticmethod
     def forward(

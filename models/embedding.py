@@ -64,10 +64,8 @@ def sinusoids(positions_BT: Tensor, embedding_size: int) -> Tensor:
 class TypedEmbedding(nn.Module):
     """The embedding of an Encoder: learned token, position and type vectors, as in BERT.
 
-    LayerNorm and dropout are applied to the sum of the vectors.
-
-    Raises:
-        ValueError: a row has more tokens than `positions`.
+    LayerNorm and dropout are applied to the sum of the vectors. A row may have at most `positions`
+    tokens.
     """
 
     def __init__(
@@ -88,13 +86,7 @@ class TypedEmbedding(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, tokens_BT: Tensor, types_BT: Tensor) -> Tensor:
-        length, most = tokens_BT.shape[1], self.positions.num_embeddings
-        if length > most:
-            raise ValueError(
-                f"a row has {length} tokens, but at most {most} are possible; set a larger "
-                "model.positions"
-            )
-        positions_TD = self.positions.weight[:length]
+        positions_TD = self.positions.weight[: tokens_BT.shape[1]]
         x_BTD = self.tokens(tokens_BT) + self.types(types_BT) + positions_TD
         embedded_BTD: Tensor = self.dropout(self.norm(x_BTD))
         return embedded_BTD

@@ -1,36 +1,43 @@
 """A CP decomposition of the query-key products of all heads (Cordonnier et al. 2020).
 
-Shapes: H heads, P head_size, D embedding_size, S shared_size, W heads * head_size.
+Shapes: H heads, P head_size, D embedding_size, S shared_size, R the largest rank of a head's
+query-key product, min(P, D).
 """
+
+from functools import partial
 
 import torch
 import torch.nn.functional as F
+from numpy.linalg import LinAlgError
 from torch import Tensor
 
 # Alternating least squares stops after _SWEEPS iterations, or when an iteration improves the fit by
 # less than _TOLERANCE.
 _SWEEPS, _TOLERANCE = 300, 1e-8
+_RIDGE = 1e-10  # the penalty on squared factors that makes them unique, relative to the products
 
 
 def factorise(
     query_HPD: Tensor, key_HPD: Tensor, size: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return query_DS, mixing_HS, key_DS with query diag(mixing_i) key^T close to W_Q^i W_K^iT.
+    """Return factors query_DS, mixing_HS and key_DS of the query-key products of all heads.
 
-    If S is at least W, the products are equal. Otherwise alternating least squares fits the
-    factors. It starts from the S largest singular directions of the single heads, so it is
-    deterministic. All computations are in double precision.
+    For each head i, query diag(mixing_i) key^T approximates W_Q^i W_K^iT. If S is at least H * R,
+    they are equal. Otherwise alternating least squares fits the factors. It starts from the S
+    largest singular directions of the single heads, so it is deterministic. All computations are in
+    double precision. Unneeded coordinates are zero in all factors.
 
     Args:
         size: S, the number of shared coordinates.
 
     Raises:
-        ImportError: S is smaller than W, and tensorly is not installed.
+        ImportError: S is smaller than H * R, and tensorly is not installed.
     """
     query_DS, mixing_HS, key_DS = _directions(
         query_HPD.double(), key_HPD.double(), size
     )
-    if size < mixing_HS.shape[0] * query_HPD.shape[1]:
+    heads, head_size, embedding_size = query_HPD.shape
+    if size < heads * min(head_size, embedding_size):
         products_DHD = torch.einsum(
             "hpd,hpe->dhe", query_HPD.double(), key_HPD.double()
         )
@@ -43,21 +50,23 @@ def factorise(
 def _directions(
     query_HPD: Tensor, key_HPD: Tensor, size: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return factors that consist of the largest singular directions of the single heads.
+    """Return initial factors, made of the largest singular directions of the single heads.
 
-    The mixing matrix has 1 for the head that a direction comes from, and 0 for all others.
+    A column of the mixing matrix has 1 for the head that its direction comes from, and 0 otherwise.
     """
-    heads, head_size, _ = query_HPD.shape
+    heads, head_size, embedding_size = query_HPD.shape
+    rank = min(head_size, embedding_size)
     left, values, right = torch.linalg.svd(query_HPD.mT @ key_HPD, full_matrices=False)
-    values_W = values[:, :head_size].flatten()
-    kept = values_W.argsort(descending=True, stable=True)[:size]
-    own_HW = torch.eye(heads).to(left).repeat_interleave(head_size, dim=1)
 
-    query_DW = left[..., :head_size].transpose(0, 1).flatten(1)
-    key_DW = right[:, :head_size].flatten(0, 1).T
-    factors = (query_DW * values_W, own_HW, key_DW)
+    # All directions of all heads, H * R.
+    query_DA = left[..., :rank].transpose(0, 1).flatten(1)
+    key_DA = right[:, :rank].flatten(0, 1).T
+    own_HA = torch.eye(heads).to(left).repeat_interleave(rank, dim=1)
+    values_A = values[:, :rank].flatten()
+    factors = (query_DA * values_A, own_HA, key_DA)
 
-    missing = max(0, size - len(values_W))
+    kept = values_A.argsort(descending=True, stable=True)[:size]
+    missing = max(0, size - len(values_A))
     query_DS, mixing_HS, key_DS = (
         F.pad(factor[:, kept], (0, missing)) for factor in factors
     )
@@ -71,8 +80,15 @@ def _fitted(products_DHD: Tensor, start: list[Tensor]) -> list[Tensor]:
 
     begun = CPTensor((None, [factor.numpy() for factor in start]))
     rank = start[0].shape[1]
-    options = {"n_iter_max": _SWEEPS, "tol": _TOLERANCE}
-    _, factors = parafac(products_DHD.numpy(), rank=rank, init=begun, **options)
+    fit = partial(
+        parafac, products_DHD.numpy(), rank, n_iter_max=_SWEEPS, tol=_TOLERANCE
+    )
+    try:
+        _, factors = fit(init=begun)
+    except LinAlgError:
+        # Some heads are equal or zero, so several factors fit equally well.
+        penalty = _RIDGE * max(1.0, products_DHD.square().sum().item())
+        _, factors = fit(init=begun, l2_reg=penalty)
     return [torch.from_numpy(factor) for factor in factors]
 
 

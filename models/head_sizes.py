@@ -1,4 +1,4 @@
-"""Heads of different sizes, between layers or within a layer.
+"""Support for heads of different sizes, between layers or within a layer.
 
 The paper leaves this to future work (section 5). `head_size` is one number for all heads, or a list
 with an entry for each layer. An entry is one number for all heads of its layer, or a list with a
@@ -20,7 +20,11 @@ HeadSize = int | Sequence[Sizes]
 
 
 def sizes_by_layer(head_size: HeadSize, layers: int) -> list[Sizes]:
-    """Return the entry of each layer. Raise ValueError unless there are `layers` entries."""
+    """Return the entry of `head_size` for each layer. A single number applies to every layer.
+
+    Raises:
+        ValueError: a list does not have `layers` entries.
+    """
     sizes: list[Sizes] = list(
         [head_size] * layers if isinstance(head_size, int) else head_size
     )
@@ -54,8 +58,8 @@ def attention_layers(
 ) -> Iterator[nn.Module]:
     """Yield the attention of each layer.
 
-    Each attention is built only when the caller asks for it. So if the caller builds the rest of a
-    layer before it asks for the next attention, random weights are drawn layer by layer.
+    The generator builds an attention only when the caller asks for it. A caller can therefore build
+    the rest of a layer first, so that random weights are drawn layer by layer.
     """
     for sizes in sizes_by_layer(head_size, layers):
         if isinstance(sizes, int):
@@ -68,42 +72,6 @@ def attention_layers(
             yield UnevenAttention(attention, embedding_size, sizes, **options)
 
 
-def heads_by_layer(
-    parts: Sequence[Tensor], layers: int, heads: int, head_size: HeadSize, dim: int = 0
-) -> list[Tensor]:
-    """Join the measures of attentions into one tensor per layer.
-
-    A layer with heads of several sizes computes one attention per size, the smallest size first.
-    This function restores the order of `head_size`. If a variant computes several attention maps
-    per head, the result has them in the order of computation.
-
-    Args:
-        parts: the measures of each attention, in the order of computation.
-        dim: the axis of the heads.
-
-    Returns:
-        One tensor per layer, or [] if `parts` cannot be joined into `layers` tensors of equal size.
-    """
-    found: list[Tensor] = []
-    maps = sum(part.shape[dim] for part in parts) // layers
-    for part in parts:
-        if found and found[-1].shape[dim] < maps:
-            found[-1] = torch.cat((found[-1], part), dim)
-        else:
-            found.append(part)
-
-    if len(found) != layers or any(one.shape[dim] != maps for one in found):
-        return []
-    if not isinstance(head_size, int) and maps == heads:
-        for place, sizes in enumerate(head_size):
-            if not isinstance(sizes, int):
-                # order_H is the position of each head if heads are sorted by size.
-                order_H = torch.tensor(sizes).argsort(stable=True).argsort()
-                order_H = order_H.to(parts[0].device)
-                found[place] = found[place].index_select(dim, order_H)
-    return found
-
-
 def cached_numbers(layers: Iterable[Any]) -> int | None:
     """Return how many numbers all attention layers cache per position.
 
@@ -114,10 +82,11 @@ def cached_numbers(layers: Iterable[Any]) -> int | None:
 
 
 class UnevenAttention(nn.Module):
-    """A layer with heads of several sizes. It has one attention of any variant for each size.
+    """The attention of a layer whose heads differ in size.
 
-    Its output is the sum of the outputs of these attentions. This equals one projection of all
-    concatenated heads, because V_o (the paper's eq. 9) has separate columns for each head.
+    It consists of one attention for each size, and adds up their outputs. The sum equals one
+    projection of all concatenated heads, because V_o (the paper's eq. 9) has separate columns for
+    each head.
     """
 
     def __init__(
@@ -132,6 +101,10 @@ class UnevenAttention(nn.Module):
             attention(embedding_size, heads, size, **options)
             for size, heads in sorted(Counter(sizes).items())
         )
+        # The outputs are summed, so one bias is enough.
+        for group in self.groups[1:]:
+            if isinstance(output := getattr(group, "output", None), nn.Linear):
+                output.register_parameter("bias", None)
         multi_head = [
             group for group in self.groups if isinstance(group, MultiHeadAttention)
         ]
@@ -153,11 +126,14 @@ class UnevenAttention(nn.Module):
 
 @torch.no_grad()
 def _draw_as_part(group: MultiHeadAttention, width: int) -> None:
-    """Rescale the weights of `group`, the heads of one size, as if drawn for the whole layer.
+    """Rescale the initial weights of the heads of one size to the variance of the whole layer.
 
-    Glorot's variance is 2 / (embedding_size + width), where `width` is the size of all heads.
+    Glorot's variance is 2 / (embedding_size + width). The weights of `group` were drawn for the
+    width of its own heads. The argument `width` is the width of all heads of the layer. With
+    `glorot="head"`, queries and keys stay unchanged.
     """
     embedding_size, own = group.qkv.in_features, group.output.in_features
     share = math.sqrt((embedding_size + own) / (embedding_size + width))
-    group.qkv.weight *= share
+    unchanged = 2 * own if group.glorot == "head" else 0
+    group.qkv.weight[unchanged:] *= share
     group.output.weight *= share

@@ -36,9 +36,10 @@ class LanguageModel(nn.Module, ABC):
         return F.linear(hidden_BTD, *self.softmax_layer())
 
     def own_logits(self, *inputs: Tensor) -> Tensor:
-        """Return logits_BTV. A wrapper of another library's model returns that model's own logits.
+        """Return logits_BTV as the model itself computes them from its inputs.
 
-        tasks/lm1b/contract.py checks that these equal `logits`.
+        A wrapper of another library's model calls that model. tasks/lm1b/contract.py checks that
+        the result equals `logits`.
         """
         return self.logits(self(*inputs))
 

@@ -55,11 +55,11 @@ class SegmentLayout:
 
     Attributes:
         rows: B, the number of rows.
-        groups: (number of segments, slots per segment) of each group.
+        groups: pairs (number of segments, slots per segment), one for each group.
         source_S: for each slot, the index of its position in the flattened batch. A slot of padding
             has the last position of its segment.
         slot_BT: for each position, the index of its slot.
-        real_S: False for slots of padding.
+        real_S: False for slots of padding, True for all others.
     """
 
     rows: int
@@ -99,7 +99,7 @@ class SegmentLayout:
 
     @property
     def saves(self) -> bool:
-        """True if attention within segments costs at most half of attention over whole rows."""
+        """True if the layout at least halves the cost of attention over whole rows."""
         within = sum(count * slots**2 for count, slots in self.groups)
         return 2 * within <= len(self.slot_BT) ** 2 // self.rows
 

@@ -15,7 +15,7 @@ from torch import Tensor
 class Rotation:
     """The rotation of the queries and keys of one batch.
 
-    A decoder makes it once per batch. The attention of every layer calls it.
+    A decoder creates one rotation per batch and passes it to the attention of every layer.
     """
 
     def __init__(
@@ -25,8 +25,8 @@ class Rotation:
 
         Args:
             positions_BT: the positions, which restart with each segment.
-            turned: the number of rotated dimensions R, by head size. R must be even. The first R
-                dimensions of a head are rotated.
+            turned: for each head size, the number R of dimensions to rotate. R must be even. The
+                first R dimensions of a head are rotated.
             base: the base of the angles. The angle of pair i at position t is t base^(-2 i / R).
         """
         self._turns = {
@@ -45,7 +45,10 @@ class Rotation:
 
 
 def _turn(positions_BT: Tensor, count: int, base: float) -> tuple[Tensor, Tensor]:
-    """Return cos_BT1R and sin_BT1R. The first half of sin_BT1R has the negative sines."""
+    """Return the cosines and sines of all angles, cos_BT1R and sin_BT1R.
+
+    Both dimensions of a pair have the same angle. The sines of the first dimensions are negated.
+    """
     if count % 2:
         raise ValueError(
             f"rotary position encoding needs an even number of dimensions, not {count}"

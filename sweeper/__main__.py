@@ -391,6 +391,7 @@ REMOVED = {
     "merge": "copy the outputs folder back, as docs/clusters.md shows",
     "bundle": f"zip the outputs folder; {as_typed('collect')} judges its records again",
     "archive": "zip the outputs folder, and unzip it before you run a command on it",
+    "squad": "give a run's predictions.json, in its attempt's folder, to evaluate-v1.1.py of SQuAD",
     "--effect": "leave it out, since costs assume the difference that was measured so far",
 }
 """Commands and options that earlier versions had, and what to do instead."""
@@ -422,7 +423,6 @@ def _parser(program: str) -> argparse.ArgumentParser:
             "export",
             help="write a run's model as a folder for Hugging Face's transformers",
         )
-        commands.add_parser("squad", help="score answers to the questions of SQuAD")
     for command, arguments in COMMANDS.items():
         name, about = command.__name__, inspect.getdoc(command) or ""
         first = about.partition("\n")[0].rstrip(".")

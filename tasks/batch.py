@@ -17,7 +17,7 @@ def of_arrays(arrays: Mapping[str, np.ndarray]) -> Batch:
 
 
 def moved(batch: Batch, device: torch.device) -> Batch:
-    """Return the batch on `device`. The host does not wait for a copy to a GPU."""
+    """Return the batch on `device`. Copies to a GPU are asynchronous."""
     if device.type == "cpu":
         return batch
     return {
@@ -27,7 +27,7 @@ def moved(batch: Batch, device: torch.device) -> Batch:
 
 
 def pinned(batch: Batch) -> Batch:
-    """Return the batch in pinned memory. A GPU can copy from it while the host continues."""
+    """Return the batch in pinned memory, from which a GPU can copy asynchronously."""
     return {
         key: tensor
         if tensor.device.type != "cpu" or tensor.is_pinned()

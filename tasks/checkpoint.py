@@ -66,7 +66,8 @@ def load(path: Path) -> dict[str, Any]:
     """Return the content of a verified checkpoint, with its tensors on the CPU.
 
     Raises:
-        UserError: the file holds more than tensors and plain values. Other objects could run code.
+        UserError: the file contains other objects than tensors and plain values. Loading such
+            objects could run code.
     """
     try:
         with opened(path) as file:
@@ -106,9 +107,9 @@ Shape = tuple[int, ...] | None
 def differing(
     own: Mapping[str, Tensor], others: Mapping[str, Tensor]
 ) -> Iterator[tuple[str, Shape, Shape]]:
-    """Yield (name, own shape, other shape) for each tensor whose shapes differ.
+    """Compare two sets of tensors, and yield (name, own shape, other shape) if shapes differ.
 
-    The shape of a missing tensor is None.
+    If a set lacks a tensor, its shape is None.
     """
     for name in {**own, **others}:
         first, second = (
@@ -123,7 +124,7 @@ WEIGHTS = "weights.ckpt"
 
 
 def final_weights(run: Run, key: str) -> dict[str, Tensor]:
-    """Return the verified final weights of a finished run.
+    """Return the final weights of a finished run, after a check that they are intact.
 
     Args:
         key: the config key or command-line argument that names the run. Error messages name it.

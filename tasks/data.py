@@ -32,7 +32,11 @@ DRAWN = "drawn"
 
 
 class TaskData(pl.LightningDataModule, ABC):
-    """The data of a task. Tasks that draw their examples at random subclass TaskData directly."""
+    """The base class of a task's data.
+
+    A task that draws its examples at random subclasses it directly. A task on text subclasses
+    PreparedData.
+    """
 
     separable: ClassVar[bool] = True
     """True if devices can share the rows of a batch. Otherwise each device computes all rows."""
@@ -42,7 +46,7 @@ class TaskData(pl.LightningDataModule, ABC):
         self.config = config
         self.section: Any = config.task  # an instance of the task's class Section
         self.outputs: Any = outputs  # the outputs folder; None while a run is planned
-        # Facts about the data for result.json. `setup` sets them.
+        # The key "data" of result.json. `setup` sets it.
         self.facts: dict[str, Any] = {}
 
     # The examples
@@ -125,7 +129,7 @@ class TrainingBatches:
 
 
 class SplitBatches:
-    """An iterable over this rank's batches of a split. With 2 ranks, each has every second one."""
+    """An iterable over this rank's batches of a split. Each of N ranks gets every N-th batch."""
 
     def __init__(self, data: TaskData, split: str) -> None:
         self._data, self._split = data, split
@@ -137,9 +141,9 @@ class SplitBatches:
 
 
 class PreparedData(TaskData):
-    """Data prepared from text.
+    """The base class of data that are prepared from text and stored on disk.
 
-    Runs share the data if they have the same text and equal values of the keys in `shaping`.
+    Runs share the prepared data if they use the same text, and if all keys in `shaping` are equal.
     """
 
     kind: ClassVar[str]
@@ -160,11 +164,11 @@ class PreparedData(TaskData):
         """Write the prepared data to `folder`; raise UserError if the text is unusable."""
 
     @abstractmethod
-    def open(self, folder: Path) -> dict[str, Any]:
-        """Open the prepared data; return facts about them for result.json.
+    def open(self, folder: Path) -> None:
+        """Open the prepared data. The caller has checked that the files are unchanged.
 
         Raises:
-            UserError: a file is missing or damaged.
+            UserError: the data do not fit the config.
         """
 
     def source(self) -> tuple[str, str]:
@@ -178,7 +182,7 @@ class PreparedData(TaskData):
 
     @staticmethod
     def spelled(content: Mapping[str, Any]) -> str:
-        """Return `content` as text. The folder's name contains the hash of this text."""
+        """Serialize `content`. The folder's name contains the hash of the result."""
         return canonical(content)
 
     @cached_property
@@ -219,7 +223,7 @@ class PreparedData(TaskData):
     def setup(self, stage: str) -> None:
         """Open the data; raise UserError if they have changed since they were prepared."""
         self.check()
-        self.facts = {**self.open(self.folder), **self.facts}
+        self.open(self.folder)
 
     def tokens_seen(self, steps: int) -> int:
         tokens: int = self.section.batch_tokens
@@ -239,11 +243,10 @@ class PreparedRows(PreparedData):
     def take(self, split: str, numbers: np.ndarray) -> Batch:
         """Return the rows of a split with the given row numbers."""
 
-    def open(self, folder: Path) -> dict[str, Any]:
+    def open(self, folder: Path) -> None:
         self.splits = {split: self.Rows(folder / split) for split in SPLITS}
         self._rows = self.section.batch_tokens // self.section.sequence_length
         self._order = Shuffled(len(self.splits["train"]), self.config.seed)
-        return {f"{split}_rows": len(rows) for split, rows in self.splits.items()}
 
     def batch(self, step: int) -> Batch:
         return self.take(

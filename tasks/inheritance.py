@@ -37,17 +37,42 @@ def adapted(
         }
         if isinstance(layer, CollaborativeAttention) and "qkv.weight" in given:
             parent = _parent(layer, given, heads)
-            made = reparametrised(parent, layer.mixing.shape[1]).state_dict()
+            made = reparametrised(parent, layer.mixing.shape[1])
+            _draw_unused(made, layer)
             for key in given:
                 del found[f"{name}.{key}"]
-            found |= {f"{name}.{key}": value for key, value in made.items()}
+            found |= {
+                f"{name}.{key}": value for key, value in made.state_dict().items()
+            }
     return found
+
+
+@torch.no_grad()
+def _draw_unused(made: CollaborativeAttention, fresh: CollaborativeAttention) -> None:
+    """Give unused coordinates the queries and mixing weights of a newly initialised layer.
+
+    The parent's factors do not use all shared coordinates. An unused coordinate has zero queries,
+    keys and mixing weights, so its gradients would be zero, too, and it would never learn. Its keys
+    stay zero, so that the outputs do not change.
+
+    Args:
+        made: the layer to change, with the parent's factors.
+        fresh: the newly initialised layer.
+    """
+    unused_S = ~(made.query.weight.any(dim=1) | made.key.weight.any(dim=1))
+    made.query.weight[unused_S] = fresh.query.weight[unused_S].to(made.query.weight)
+    made.mixing[:, unused_S] = fresh.mixing[:, unused_S].to(made.mixing)
 
 
 def _parent(
     layer: CollaborativeAttention, weights: Mapping[str, Tensor], heads: int
 ) -> MultiHeadAttention:
-    """Return the parent's layer with these weights; raise UserError if `layer` cannot match it."""
+    """Return a multi-head attention layer with the parent's `weights`.
+
+    Raises:
+        UserError: the heads of `layer` differ from the parent's, or the parent normalises its
+            queries and keys.
+    """
     if "norm.query" in weights:
         expected = "a parent with model.attention.qk_norm=false, since collaborative attention "
         expected += "cannot express normalised queries and keys"

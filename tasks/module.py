@@ -32,7 +32,7 @@ from tasks.seeds import derive
 
 
 class TaskModule(pl.LightningModule, ABC):
-    """A model with its loss and metrics, made from the config of a run.
+    """The base class of tasks: a model with its loss and metrics, made from the config of a run.
 
     A task is a folder with a file `task.py`, which has one public subclass of this class.
     """
@@ -92,7 +92,7 @@ class TaskModule(pl.LightningModule, ABC):
 
     @abstractmethod
     def score(self, batch: Batch) -> dict[str, Tensor]:
-        """Return scalars by name, summed over the batch. `metrics` gets their sums over a split."""
+        """Return the scalars that `metrics` needs, by name. Each is summed over the batch."""
 
     @abstractmethod
     def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
@@ -111,7 +111,7 @@ class TaskModule(pl.LightningModule, ABC):
         return learning_rate(self.config.optimizer, self.config.trainer.steps, step)
 
     def files(self) -> dict[str, Any]:
-        """Return the content of each JSON file that a finished run keeps, by file name."""
+        """Return the JSON files that a finished run keeps: a dict from file names to contents."""
         return {}
 
     def inherit(self, weights: Mapping[str, Tensor]) -> None:
@@ -120,7 +120,7 @@ class TaskModule(pl.LightningModule, ABC):
             self.model.load_state_dict(dict(weights))
         except RuntimeError as error:
             expected = "a run with the same model and vocabulary"
-            remedy = "copy the parent's section `model`"
+            remedy = "copy the parent's section `model` and its task.vocabulary_size"
             raise invalid_value(
                 "parent", self.config.parent, expected, remedy
             ) from error
@@ -163,8 +163,8 @@ class TaskModule(pl.LightningModule, ABC):
         """Return the loss of this rank, scaled so that its mean over all ranks is the batch's loss.
 
         Args:
-            divisors: the result of `self.divisors` for the whole batch. Only needed if `batch` is a
-                part of it.
+            divisors: the result of `self.divisors` for the whole batch. It is required if `batch`
+                is only a part of a batch.
         """
         divisors = divisors or self.divisors(batch)
         terms = zip(self.totals(batch), divisors, strict=True)
@@ -172,7 +172,11 @@ class TaskModule(pl.LightningModule, ABC):
         return functools.reduce(operator.add, means)
 
     def divisors(self, batch: Batch) -> list[Tensor]:
-        """Return the batch's counts, averaged over the ranks, and at least 1 / ranks.world()."""
+        """Return the divisors of the terms of the loss: the means of `counts` over the ranks.
+
+        A divisor is at least 1 / ranks.world(), so that a batch without targets causes no division
+        by zero.
+        """
         device = next(iter(batch.values())).device
         found = []
         for count in self.counts(batch):
@@ -235,7 +239,7 @@ class TaskModule(pl.LightningModule, ABC):
         self._log_all(self.measure("test"))
 
     def measure(self, split: str) -> dict[str, float]:
-        """Return the metrics of a split, from the sums of all its batches on all ranks."""
+        """Return the metrics of a split, after all its batches have been scored on all ranks."""
         own = {name: float(value) for name, value in self._sums.items()}
         of_ranks = ranks.gathered([own])
         # A rank without a batch has no sums.
@@ -246,7 +250,7 @@ class TaskModule(pl.LightningModule, ABC):
         return self.metrics(split, whole)
 
     def autocast(self) -> torch.autocast:
-        """Return a context manager for forward passes in the config's precision."""
+        """Return a context manager that runs forward passes in the config's precision."""
         half = self.config.trainer.precision == "bf16-mixed"
         # Turn the cache off. A CUDA graph cannot read weights that were cast before its capture.
         return torch.autocast(

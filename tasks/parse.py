@@ -83,7 +83,7 @@ def module_class(task: Any) -> type[TaskModule]:
 
 
 def data_of(config: RunConfig, outputs: Path | None = None) -> TaskData:
-    """Return the data of a config. Prepared data are in the folder `outputs`."""
+    """Return the data of a config. The folder `outputs` contains the prepared data."""
     return module_class(config.task.name).Data(config, outputs)
 
 

@@ -1,4 +1,4 @@
-"""Functions that parse a process's command line and import without garbage collection."""
+"""Functions for the start of a process: its command line and its imports."""
 
 import argparse
 import gc
@@ -17,7 +17,7 @@ def command_line(module: str, description: str | None) -> argparse.ArgumentParse
 
 
 def run_argument(module: str, description: str | None) -> str:
-    """Parse the command line of `python -m MODULE RUN`; return the run directory."""
+    """Parse the command line of `python -m MODULE RUN`, and return the run directory RUN."""
     os.umask(0o077)  # only the owner may read new files (SECURITY.md)
     parser = command_line(module, description)
     parser.add_argument(
@@ -28,11 +28,12 @@ def run_argument(module: str, description: str | None) -> str:
 
 @contextmanager
 def freeze_gc() -> Iterator[None]:
-    """Collect no garbage in the block. Later collections skip the objects that exist at its end.
+    """Turn off garbage collection within the block.
 
-    Importing the libraries creates half a million objects. Searching them for garbage takes a fifth
-    of the import time. In a forked job, the search takes up to half a second, because it copies
-    every page that it touches.
+    Later collections skip the objects that exist when the block ends. Importing the libraries
+    creates half a million objects. Searching them for garbage takes a fifth of the import time. In
+    a forked job, the search takes up to half a second, because it copies every page that it
+    touches.
     """
     gc.disable()
     try:

@@ -35,7 +35,7 @@ def broadcast(value: Value) -> Value:
 def gathered(values: Sequence[Value]) -> list[Value]:
     """Return the values of all ranks, on every rank.
 
-    The order is: the first value of each rank, the second value of each rank, and so on.
+    First come the first values of all ranks, then their second values, and so on.
     """
     if world() == 1:
         return [*values]
@@ -59,7 +59,10 @@ def share(rows: int) -> tuple[int, int]:
 
 
 def split(batch: dict[str, Tensor], parts: int) -> list[dict[str, Tensor]]:
-    """Split this rank's rows into parts, at most one per row. All ranks make equally many parts."""
+    """Split this rank's rows into `parts` batches, or fewer if a rank has fewer rows.
+
+    All ranks make equally many batches.
+    """
     if parts == 1:
         return [batch]
     rows = torch.tensor(len(next(iter(batch.values()))))

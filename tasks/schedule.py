@@ -15,9 +15,9 @@ def learning_rate(optimizer: OptimizerSection, steps: int, step: int) -> float:
     - linear, cosine: falls along a line or a cosine that reaches 0 one step after the last.
     - constant: stays at its peak.
 
-    bert is the schedule of google-research/bert. The rate rises from 0 at the first step. After the
-    warm-up, it jumps to the straight line from the peak at the first step to 0 one step after the
-    last.
+    bert is the schedule of google-research/bert. During the warm-up, the rate rises linearly from 0
+    at the first step. Then it jumps to a line that falls from the peak at the first step to 0 one
+    step after the last.
     """
     peak, warmup = optimizer.learning_rate, optimizer.warmup_steps
     if optimizer.schedule == "bert":

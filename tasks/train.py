@@ -1,10 +1,11 @@
 """Train the run that a record describes: `python -m tasks.train outputs/runs/<id>`.
 
-The job claims an attempt, continues from the newest intact checkpoint, trains (training/job.py) and
-writes result.json.
-Exit codes: 0 if the run has its result, 75 if the job was interrupted and can be continued, 1 if it
-failed (exit.json names the cause). The output goes to the attempt's log.txt.
-`python -m sweeper status --watch` shows the progress.
+The job claims a new attempt at the run, continues from the newest intact checkpoint, trains
+(training/job.py) and writes result.json. Its output goes to the attempt's log.txt. `python -m
+sweeper status --watch` shows the progress.
+
+The exit code is 0 if the run has its result, 75 if the job was interrupted and can be continued,
+and 1 if it failed. After a failure, exit.json names the cause.
 """
 
 import sys
@@ -19,7 +20,7 @@ from tasks.process import freeze_gc, run_argument
 def main(argument: str) -> int:
     """Train the run in the directory `argument`; return the exit code.
 
-    If the run uses several devices, start a process for each device. It calls this function, too.
+    If the run uses several devices, start a process for each. Each process also calls `main`.
     """
     # Import here, because importing torch and Lightning takes seconds.
     from tasks import ranks

@@ -1,5 +1,6 @@
 """Every benchmark runs at tiny sizes; its tables, and the page of results, follow from records."""
 
+import json
 import re
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import width
 from benchmarks.__main__ import BENCHMARKS, run
 from benchmarks.findings import (
     README,
@@ -96,3 +98,13 @@ def test_the_tables_by_length_of_training_follow_from_their_runs():
 def test_the_table_of_the_readme_follows_from_the_records():
     text = README.read_text("utf-8")
     assert with_summary(text, RESULTS) == text
+
+
+def test_the_prediction_of_width_follows_from_its_table():
+    page = (width.FOLDER / "README.md").read_text("utf-8")
+    assert width.with_tables(page) == page
+    frozen = json.loads(width.PREDICTION.read_text("utf-8"))
+    predicted = width.predict(width.finished())
+    assert frozen["fitted_to"] == predicted["fitted_to"]
+    for name, gain in predicted["gains"].items():
+        assert frozen["gains"][name] == pytest.approx(gain, abs=1e-6)

@@ -3,6 +3,8 @@
 import ast
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +25,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 TARGETS = set(
     re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
 )
+
+OURS = ("sweeper", "tasks", "benchmarks", "tests", "headroom_attention")
 
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.MULTILINE | re.DOTALL)
@@ -75,10 +79,36 @@ def test_every_command_that_is_named_is_there(capsys):
     assert [
         one for one in commands if not re.search(rf"^ +{one}\b", known, re.MULTILINE)
     ] == []
-    modules = set(
-        re.findall(r"python -m ((?:sweeper|tasks|benchmarks|tests)[\w.]*)", said)
-    )
-    assert [module for module in modules if find_spec(module) is None] == []
+
+
+def test_every_module_that_is_said_to_run_does():
+    """A package runs only if it has a `__main__`."""
+    files = [*GUIDES, ROOT / "Makefile", *ROOT.glob("conf/**/*.yaml")]
+    for folder in OURS:
+        files += (ROOT / folder).rglob("*.py")
+    said = "\n".join(one.read_text("utf-8") for one in files)
+    named = rf"-m ((?:{'|'.join(OURS)})(?:\.\w+)*)(?!\.{{)"  # not of an f-string
+    modules = set(re.findall(named, said))
+    assert len(modules) > 10
+    assert [module for module in sorted(modules) if not _runs(module)] == []
+
+
+def _runs(module):
+    found = find_spec(module)
+    if found is not None and found.submodule_search_locations:
+        found = find_spec(f"{module}.__main__")
+    return found is not None
+
+
+def test_every_command_that_headroom_offers_runs(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"], program="headroom")
+    offered = re.findall(r"^    ([a-z]+) ", capsys.readouterr().out, re.MULTILINE)
+    assert {"sweep", "train", "export", "status"} <= {*offered}
+    for command in offered:
+        line = [sys.executable, "-m", "headroom_attention", command, "--help"]
+        shown = subprocess.run(line, cwd=ROOT, capture_output=True, text=True)
+        assert (shown.returncode, shown.stderr) == (0, ""), command
 
 
 def test_every_experiment_that_is_named_is_there():

@@ -18,9 +18,9 @@ MULTIPLES = {"cuda": 8}
 
 
 def to_heads(projection: nn.Linear, x_BTD: Tensor, *shape: int) -> Tensor:
-    """Project x_BTD, and replace its last axis by the axes `shape`.
+    """Project x_BTD, and split the last axis of the result into the axes `shape`.
 
-    The last number of `shape` is the head size without padding.
+    The last number of `shape` is the head size. On a GPU, padding makes the last axis larger.
     """
     weight_WD: Tensor = projection.weight
     bias_W: Tensor | None = projection.bias

@@ -10,9 +10,9 @@ So all heads share one query and one key projection of size S, and the logits of
 rank S. Values and output are those of multi-head attention. Multi-head attention itself is the
 case S = heads * head_size, where m_i is one on the coordinates of head i and zero elsewhere.
 
-The variant does not support rotary positions, which rotate pairs of coordinates, because diag(m_i)
-scales each coordinate separately. With rotary positions, `from_factors` could not reproduce the
-logits of a trained multi-head attention.
+The variant does not support rotary positions. They rotate pairs of coordinates, but diag(m_i)
+scales each coordinate separately. With rotary positions, `from_factors` could therefore not
+reproduce the logits of a trained multi-head attention.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ defines the symbols of shapes. C is latent_size, R rotary_size, U value_size:
     scale             1/sqrt(P + R)
 
 Only the rotary parts are rotated. If W_K^i c were rotated too, decoding would have to compute the
-keys of all earlier positions again at each step. If `query_latent_size`
-is given, queries come from a normalised latent of that size.
+keys of all earlier positions again at each step. If `query_latent_size` is given, queries come from
+a normalised latent of that size.
 """
 
 import math
@@ -31,9 +31,9 @@ class LatentAttention(nn.Module):
 
     Each matrix has the Glorot-uniform distribution of its own shape. W_C and W_R count as two
     matrices. The norm removes the scale of the latent, so only W_K sets the variance of the keys.
-    It is 2 C / (C + H P) at the start of training, and 2 D / (D + H P) in `multi_head`. PyTorch's
-    default distribution would give 1 / 3 for both. In a pilot with `grouped_query`, that default
-    was worse.
+    This variance is 2 C / (C + H P) at the start of training, and 2 D / (D + H P) in `multi_head`.
+    PyTorch's default distribution would give 1 / 3 in both cases, but it was worse in a pilot with
+    `grouped_query`.
     """
 
     def __init__(  # noqa: PLR0913  (the arguments of every variant, and four options)

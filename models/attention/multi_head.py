@@ -39,9 +39,9 @@ class MultiHeadAttention(nn.Module):
             as in Qwen3).
         glorot: the shape for Glorot's initialisation of queries and keys. "matrix" is the shape of
             all heads together (D x H P), as in the paper's code. Initial logits then have a
-            variance proportional to 1 / (D + H P)^2, so they are smaller if there are more heads:
-            for D = 64 and P = 32, 16 heads have a twentieth of the variance of 2 heads. "head" is
-            the shape of a single head (D x P), so the number of heads does not affect the variance.
+            variance proportional to 1 / (D + H P)^2. It decreases with the number of heads. For D =
+            64 and P = 32, 16 heads have a twentieth of the variance of 2 heads. "head" is the shape
+            of a single head (D x P), so the number of heads does not affect the variance.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.heads, self.head_size, self.dropout = heads, head_size, dropout
+        self.glorot = glorot
         self.rotary_size = head_size  # rotary positions rotate whole heads
         self.key_value_heads = key_value_heads or heads
         width, shared_width = heads * head_size, self.key_value_heads * head_size

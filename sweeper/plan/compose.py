@@ -103,6 +103,15 @@ class RunTemplate:
         """The whole resolved config, including the keys in `NOT_PART_OF_A_RUN`."""
         return _plain(OmegaConf.create(dict(self._whole)), resolve=True)
 
+    @property
+    def interpolations(self) -> dict[str, str]:
+        """The values of a run's config that refer to other keys, by dotted key."""
+        return {
+            key: value
+            for key, value in leaves(self._raw).items()
+            if isinstance(value, str) and "${" in value
+        }
+
     def has_value(self, key: str, value: Any) -> bool:
         """Return whether `key` has this value. For a config group, `value` is an option."""
         if key in self._choices:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from sweeper.plan.facts import Facts
@@ -61,28 +62,21 @@ def check_start(run: Record, plan: Plan, facts: Facts) -> None:
     if run.parent is None:
         return
     if run.parent in plan.runs:
-        _check_tokenizer(run.config, plan.runs[run.parent].config)
-        return
-    parent = RunStore(plan.outputs).run(run.parent).record()
-    _check_named_parent(run.config, parent.config, facts)
+        parent = plan.runs[run.parent].config
+        check_tokenizer = _check_same_tokenizer
+    else:
+        parent = RunStore(plan.outputs).run(run.parent).record().config
+        check_tokenizer = partial(_check_inherited_tokenizer, facts=facts)
+    check_tokenizer(run.config, parent)
+    _check_model(run.config, parent)
 
 
-def _check_tokenizer(config: Mapping[str, Any], parent: Mapping[str, Any]) -> None:
-    """Raise UserError if a run would train another tokenizer than its parent did."""
-    same_task = config["task"]["name"] == parent["task"]["name"]
-    if same_task and config["task"].get("tokenizer") is None:
-        _check_equal(_tokenizer_keys(config), _tokenizer_keys(parent), config["parent"])
-
-
-def _check_named_parent(
-    config: Mapping[str, Any], parent: Mapping[str, Any], facts: Facts
-) -> None:
-    """Raise UserError if a run has another model or tokenizer than its parent.
+def _check_model(config: Mapping[str, Any], parent: Mapping[str, Any]) -> None:
+    """Raise UserError if a run has another model than its parent.
 
     `model.dropout` and `model.initializer_range` may differ. A model with collaborative attention
     may start from any attention variant, since it can re-parametrise the weights.
     """
-    same_task = config["task"]["name"] == parent["task"]["name"]
     # Old records lack newer keys, so add the values that their runs used implicitly.
     introduced = {
         key: value for key, value in INTRODUCED_AS.items() if key.startswith("model.")
@@ -96,17 +90,33 @@ def _check_named_parent(
             key for key in {**theirs, **ours} if key.startswith("model.attention.")
         ]
     expected = {key: theirs.get(key) for key in {**theirs, **ours} if key not in free}
-    ours |= _tokenizer_keys(config)
+    _check_equal(ours, expected, config["parent"])
+
+
+def _check_same_tokenizer(config: Mapping[str, Any], parent: Mapping[str, Any]) -> None:
+    """Raise UserError if a run would train another tokenizer than its parent in the same plan."""
+    same_task = config["task"]["name"] == parent["task"]["name"]
+    if same_task and config["task"].get("tokenizer") is None:
+        _check_equal(_tokenizer_keys(config), _tokenizer_keys(parent), config["parent"])
+
+
+def _check_inherited_tokenizer(
+    config: Mapping[str, Any], parent: Mapping[str, Any], facts: Facts
+) -> None:
+    """Raise UserError if a run has another tokenizer than its finished parent."""
+    same_task = config["task"]["name"] == parent["task"]["name"]
     if parent["task"].get("tokenizer") or not same_task:
         if "tokenizer" not in config["task"]:
             wanted = "a task that can use the parent's tokenizer"
             remedy = "choose task=mnli or task=squad"
             raise invalid_value("task", config["task"]["name"], wanted, remedy)
-        expected["task.tokenizer"] = tokenizer_of(parent, facts)
-        expected["task.vocabulary_size"] = parent["task"].get("vocabulary_size")
+        expected = {
+            "task.tokenizer": tokenizer_of(parent, facts),
+            "task.vocabulary_size": parent["task"].get("vocabulary_size"),
+        }
     else:
-        expected |= _tokenizer_keys(parent)
-    _check_equal(ours, expected, config["parent"])
+        expected = _tokenizer_keys(parent)
+    _check_equal(_tokenizer_keys(config), expected, config["parent"])
 
 
 def tokenizer_of(config: Mapping[str, Any], facts: Facts) -> str:

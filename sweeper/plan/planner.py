@@ -10,6 +10,7 @@ Read configurations.py and match.py next, and then run/schedule.py.
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,6 +39,9 @@ from sweeper.store import registry
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.identity import leaves
 from sweeper.store.runs import RunStore
+
+# A reference of OmegaConf to another key, such as ${model.heads}.
+_REFERENCE = re.compile(r"\$\{([\w.]+)\}")
 
 
 @dataclass
@@ -108,6 +112,7 @@ class Planner:
             if seeds is not None:
                 experiment.seeds = seeds
             check(experiment)
+            _check_interpolations(experiment, template)
             experiment.seeds = list(dict.fromkeys(experiment.seeds))
         points = sum(
             len(experiment.seeds) * math.prod(map(len, arm.grid.values()))
@@ -195,6 +200,26 @@ def _grid(template: RunTemplate, axes: Mapping[str, list[Any]]) -> Experiment:
         arms={"grid": Arm("grid", " x ".join(axes) or "run", grid=dict(axes))},
         x=next(iter(axes), "params_total"),
     )
+
+
+def _check_interpolations(experiment: Experiment, template: RunTemplate) -> None:
+    """Raise UserError if a value refers to a key that is set after interpolations are resolved.
+
+    These keys are the seed, the tuned keys, and the keys that matching solves for.
+    """
+    later = {"seed"} | {
+        arm.match.solve for arm in experiment.arms.values() if arm.match
+    }
+    if experiment.tune:
+        later |= experiment.tune.grid.keys()
+    values = dict(template.interpolations)
+    for arm in experiment.arms.values():
+        values |= {key: value for key, value in arm.set.items() if "${" in str(value)}
+    for key, value in values.items():
+        for name in _REFERENCE.findall(str(value)):
+            if name in later:
+                expected = f"a value without {name}, which gets its value later"
+                raise invalid_value(key, value, expected, "write the value itself")
 
 
 def _texts(points: Sequence[Configuration], facts: Facts) -> str:

@@ -30,6 +30,7 @@ from sweeper.results.table import (
 
 RATE = "optimizer.learning_rate"
 TRIGRAM = "test/trigram_perplexity"
+_LARGEST_LOG = 700.0  # above 709, math.exp overflows
 Spreads = Mapping[tuple[str, ...], Variance]
 """The variance between a point's seeds, by `Point.key`. Unknown variances are left out."""
 
@@ -177,7 +178,7 @@ def transformed(
     per cent. Otherwise, leave the values unchanged.
 
     Returns:
-        The points, and the function that converts their values back: `math.exp` or `float`.
+        The points, and the function that converts their values back.
     """
     values = [value for point in points for value in point.values.values()]
     linear = schema_of(metric).most or not values or min(values) <= 0
@@ -188,7 +189,7 @@ def transformed(
         logs = {seed: math.log(value) for seed, value in point.values.items()}
         bounds = (-math.inf, math.log(point.bounds[1]))
         found.append(replace(point, values=logs, bounds=bounds, logs=True))
-    return found, math.exp
+    return found, lambda log: math.exp(min(log, _LARGEST_LOG))
 
 
 TASKS = {"squad": "SQuAD", "mnli": "MNLI"}

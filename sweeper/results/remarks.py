@@ -204,7 +204,10 @@ def standing(table: Table) -> list[str]:
         reached = ", ".join(f"{words} {_extent(table, words)}" for words in models)
         own.sort(key=lambda point: point.mean)
         best, worst = (_between(measure.metric, own[at]) for at in (0, -1))
-        where = f"all models are {best}"
+        models_with = (
+            "all models" if len(own) == len(points) else "models without a parent"
+        )
+        where = f"{models_with} are {best}"
         if best != worst:
             where = f"the best model is {best}, and the worst is {worst}"
         sentences.append(
@@ -241,8 +244,9 @@ def not_learned(table: Table) -> list[str]:
 def not_learned_by(measure: Measure, table: Table) -> str:
     """Return a sentence on the seeds that are no better than a baseline; "" if there are none.
 
-    The baseline is the first of BASELINES whose score is known, such as the majority class. The
-    sentence counts the seeds, and names their points after a colon.
+    The baseline is the first of BASELINES whose score is known, such as the majority class. Each
+    run is compared with the baseline on its own data. The sentence counts the seeds, and names
+    their points after a colon.
     """
     by = measure
     if measure.metric in _OF_PERPLEXITY:
@@ -252,14 +256,20 @@ def not_learned_by(measure: Measure, table: Table) -> str:
     if words is None:
         return ""
 
-    sign, nothing = direction(by.metric), scores[words]
-    points = by.points(table)
-    leads = {
-        point.runs[seed]: sign * (value - nothing)
-        for point in points
-        for seed, value in point.values.items()
+    nothing = {
+        row["run"]: baselines(by.metric, [row]).get(words, scores[words])
+        for row in table.rows
     }
-    least = _LITTLE * max([*leads.values(), abs(nothing) / 2])
+    sign = direction(by.metric)
+    points = by.points(table)
+    # How much better each run is than its baseline, as a share of the baseline.
+    leads = {
+        run: sign * (point.values[seed] - nothing[run]) / (abs(nothing[run]) or 1.0)
+        for point in points
+        for seed, run in point.runs.items()
+        if seed in point.values
+    }
+    least = _LITTLE * max([*leads.values(), 0.5])
     behind = {run for run, lead in leads.items() if lead <= least}
     if not behind:
         return ""

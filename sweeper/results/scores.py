@@ -79,6 +79,8 @@ def judge_scores(
             )
         every = pd.concat([checked, earlier])
 
+    # The first arm of the file is the baseline of every metric that has it.
+    order = {arm: place for place, arm in enumerate(checked["arm"].unique())}
     groups = [(str(name), rows) for name, rows in checked.groupby("metric", sort=False)]
     claims = sum(rows["arm"].nunique() - 1 for _, rows in groups)
     verdicts = []
@@ -86,7 +88,7 @@ def judge_scores(
         table = _table(every[every["metric"] == metric], experiment)
         evidence = Evidence(table, "value", better=BETTER[better])
         points = {point.arm: point for point in evidence.points}
-        arms = list(rows["arm"].unique())
+        arms = sorted(rows["arm"].unique(), key=order.__getitem__)
         first = _baseline(arms, baseline)
         for arm in [arm for arm in arms if arm != first]:
             weights = [(1.0, points[arm]), (-1.0, points[first])]
@@ -108,7 +110,13 @@ def read_scores(path: Path) -> pd.DataFrame:
     """Return the cells of a CSV as strings. Read at most MOST_ROWS + 1 rows."""
     try:
         most = MOST_ROWS + 1
-        return pd.read_csv(path, dtype=str, keep_default_na=False, nrows=most)
+        scores = pd.read_csv(path, dtype=str, keep_default_na=False, nrows=most)
+        # If rows have more cells than the header, pandas takes the first cells as an index.
+        if scores.empty or isinstance(scores.index, pd.RangeIndex):
+            return scores
+        why = (
+            "has rows with more cells than its header; name every column in the header"
+        )
     except OSError as error:
         why = f"cannot be read ({error.strerror}); correct the path"
     except ValueError as error:
@@ -145,10 +153,15 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
         raise UserError("The scores have no rows; expected one for each arm and seed.")
 
     arms = frame[names].astype(str).agg(" ".join, axis=1).str.strip()
-    found = pd.DataFrame({"arm": arms, "pair": frame[pair].astype(str)})
+    if arms.nunique() < len(frame[names].astype(str).drop_duplicates()):
+        raise UserError(
+            "Two pairs of an arm and a point have one name when they are joined by a space; "
+            "rename an arm or a point."
+        )
+    found = pd.DataFrame({"arm": arms, "pair": _names_of_seeds(frame[pair])})
     found["metric"] = frame["metric"].astype(str) if "metric" in frame else "value"
     for column in ("value", *(cost for cost in _COSTS if cost in frame)):
-        found[column] = pd.to_numeric(frame[column], errors="coerce")
+        found[column] = pd.to_numeric(frame[column], errors="coerce").astype(float)
         cells = found[column].to_numpy()
         wrong = ~np.isfinite(cells) | ((cells <= 0) & (column in _COSTS))
         if wrong.any():
@@ -174,6 +187,13 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
             "only the final score of each seed, or fewer seeds."
         )
     return found
+
+
+def _names_of_seeds(column: pd.Series) -> pd.Series:
+    """Return the names of seeds as strings. Equal numbers, such as "0" and "0.0", have one name."""
+    texts = column.astype(str).str.strip()
+    numbers = pd.to_numeric(texts, errors="coerce").astype(float)
+    return numbers.map("{:.15g}".format).where(numbers.abs() < 1e15, texts)
 
 
 def _earlier(history: pd.DataFrame, pair: str) -> pd.DataFrame:

@@ -8,6 +8,7 @@ of verdicts (statistics/sequential.py).
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from sweeper.results.design import Contrast
 from sweeper.results.evidence import COSTS, Evidence
 from sweeper.results.points import Point
 from sweeper.results.statistics.blocks import estimates, intervals
-from sweeper.results.table import STEADY, RunFiles, number
+from sweeper.results.table import STEADY, Data, RunFiles, number
 
 
 def speedups(
@@ -25,7 +26,8 @@ def speedups(
     """Return for each cost the log speedup of the contrast's first side, and its interval.
 
     A cost is left out if there are fewer than FIRST seeds, or if a better run starts below the
-    other run's last loss.
+    other run's last loss. Seeds are left out if a run has a parent, whose cost its curve does not
+    show, or if the two runs were validated on different rows.
 
     Args:
         evidence: the points and their curves.
@@ -91,13 +93,17 @@ def _pairs(contrast: Contrast) -> list[tuple[float, Point, Point]]:
 def _log(evidence: Evidence, cost: str, one: Point, other: Point, seed: int) -> float:
     """Return the log speedup of a point over another for one seed.
 
-    Return nan if one of the two runs is not measured, and an infinity if the better run starts
-    below the other run's last loss. Between validations, interpolate the loss linearly in the
-    logarithm of the step.
+    Return nan if the two runs cannot be compared, and an infinity if the better run starts below
+    the other run's last loss. Between validations, interpolate the loss linearly in the logarithm
+    of the step.
     """
     runs = [point.runs.get(seed, "") for point in (one, other)]
-    curve, others = (evidence.files.get(run, RunFiles()).curve for run in runs)
-    if not (curve and others):
+    files = [evidence.files.get(run, RunFiles()) for run in runs]
+    curve, others = (own.curve for own in files)
+    if not (curve and others) or any(evidence.rows[run].get("parent") for run in runs):
+        return math.nan
+    rows, other_rows = (_validation_rows(own.config) for own in files)
+    if rows != other_rows:
         return math.nan
     last = others[-1][1]
     # If the other run is better, its speedup is the inverse.
@@ -112,3 +118,20 @@ def _log(evidence: Evidence, cost: str, one: Point, other: Point, seed: int) -> 
     reached = -np.minimum.accumulate(losses)
     log_share = np.interp(-last, reached, log_shares, left=-math.inf)
     return math.log(other_cost / own) - float(log_share)
+
+
+def _validation_rows(config: Data) -> tuple[Any, ...]:
+    """Return the values that choose the rows of a run's validations.
+
+    If `trainer.validate_every` is 0, a run is validated on as many rows as a batch has.
+    """
+    keys = [
+        "data.digest",
+        "task.sequence_length",
+        "task.joined",
+        "task.vocabulary_size",
+    ]
+    sampled = not config.get("trainer.validate_every")
+    if sampled:
+        keys.append("task.batch_tokens")
+    return (sampled, *(config.get(key) for key in keys))

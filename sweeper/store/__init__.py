@@ -9,7 +9,7 @@
             metrics.jsonl    the logged metrics; each line is a JSON row with a checksum
             log.txt          stdout and stderr of the job
             checkpoints/     step-<n>.ckpt
-            exit.json        cause, message and traceback of an attempt that ended without a result
+            exit.json        cause and message of an attempt that ended without a result
             result.json      the former result, moved here when the run is trained again
         start.log            output before the attempt begins; removed once the run is done
         result.json          the result of the first attempt that finished; it marks the run as done

@@ -84,10 +84,19 @@ def asked_of(plan: Mapping[str, Any], name: str) -> Asked:
 def asked_in(outputs: Path) -> list[Asked]:
     """Return the claims, margins and error rate of each experiment of each plan, oldest first.
 
-    The plans that `forget` has removed come before all others.
+    The plans that `forget` has removed come before all others. A run that it has removed alone
+    comes first, as a plan that asked nothing.
     """
-    every = (*_forgotten(outputs), *plans(outputs))
-    return [asked_of(plan, name) for plan in every for name in plan["experiments"]]
+    history = [*_forgotten(outputs)]
+    alone = [
+        Asked(runs := frozenset(line["done"]), frozenset(), (), {}, done=runs)
+        for line in history
+        if not line["experiments"]
+    ]
+    every = (*history, *plans(outputs))
+    return alone + [
+        asked_of(plan, name) for plan in every for name in plan["experiments"]
+    ]
 
 
 def late_terms(

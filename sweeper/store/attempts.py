@@ -129,24 +129,13 @@ class Attempt:
             data = data.partition(b"\n")[2] or data[1:]
         return data.decode("utf-8", "replace")
 
-    def finish(
-        self,
-        cause: str,
-        message: str = "",
-        traceback: str = "",
-        *,
-        overrule: bool = False,
-    ) -> bool:
+    def finish(self, cause: str, message: str = "", *, overrule: bool = False) -> bool:
         """Write exit.json, which says why the attempt ended. Return False if the file exists.
 
         With `overrule`, replace the file and return True. A sweep does so after it has killed a
         hanging attempt.
         """
-        value = {
-            "cause": Cause(cause).value,
-            "message": message,
-            "traceback": traceback,
-        }
+        value = {"cause": Cause(cause).value, "message": message}
         return files.publish_json(self.path / "exit.json", value, replace=overrule)
 
     def clear(self) -> None:
@@ -155,7 +144,7 @@ class Attempt:
             self._heartbeat_file.remove()
 
     def exit(self) -> dict[str, Any] | None:
-        """Return exit.json, which has the keys cause, message and traceback.
+        """Return exit.json, which has the keys cause and message.
 
         Return None if there is no such file. An attempt that finishes its run writes none.
         """

@@ -1,1 +1,1 @@
-"""The architectures that tasks train. Each module here defines the section `model` for one."""
+"""The architectures that tasks train. Each module defines the config section `model` of one."""

@@ -27,7 +27,7 @@ OPTIONS = (
 class DecoderSection(TransformerSection):
     """The section `model` of a decoder. It adds the options of modern decoders.
 
-    The defaults are for older records, which lack these options.
+    The defaults apply to the configs of older runs, which lack these keys.
     """
 
     position_encoding: Literal["sinusoidal", "rotary", "none"] = "sinusoidal"

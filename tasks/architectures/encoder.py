@@ -39,11 +39,11 @@ class EncoderSection(TransformerSection):
 
     @torch.no_grad()
     def widen(self, module: nn.Module) -> None:
-        """Scale fresh weights from BERT's standard deviation to `initializer_range`.
+        """Scale new weights from BERT's standard deviation to `initializer_range`.
 
         BERT's value suits an embedding size of about a thousand. A layer's outputs grow with the
-        root of the embedding size. With BERT's value, the outputs of a tiny encoder's layers would
-        start too small to learn from.
+        square root of the embedding size. In a tiny encoder, the outputs would be too small to
+        learn from.
         """
         for layer in module.modules():
             if isinstance(layer, nn.Linear | nn.Embedding):

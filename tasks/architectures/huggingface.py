@@ -47,7 +47,10 @@ ALWAYS = {
 
 
 class HuggingFaceSection(Architecture):
-    """The keys that most configs of `transformers` have, and `options` for all other keys."""
+    """The section `model` of a model of `transformers`.
+
+    It has the keys that most configs of `transformers` share. All other keys are in `options`.
+    """
 
     # Some models fail on "meta", because they read the values of tensors or need autocast.
     counted_on: ClassVar[str] = "cpu"
@@ -89,7 +92,10 @@ class HuggingFaceSection(Architecture):
             raise invalid_value(*self.called, expected, remedy) from error
 
     def _settings(self) -> dict[str, Any]:
-        """Return the arguments for the config of `type`: our keys, renamed, and the options."""
+        """Return the arguments for the config class of `type`.
+
+        They are the keys of this section, under the names of `transformers`, and the options.
+        """
         config, base = (
             transformers.CONFIG_MAPPING[self.type],
             transformers.PretrainedConfig,
@@ -130,7 +136,7 @@ def _nearest(name: str, known: Mapping[str, str]) -> str:
 
 
 class CausalModel(LanguageModel):
-    """A causal model of the library `transformers` with the interface of `LanguageModel`."""
+    """A causal model of `transformers`, wrapped in the interface of `LanguageModel`."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()

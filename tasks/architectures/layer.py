@@ -9,7 +9,7 @@ class LayerSection(WithAttention):
     """The section `model` of a single attention layer."""
 
     def build(self) -> nn.Module:
-        """Return the layer, without biases and dropout, as in the paper's theorems."""
+        """Return the layer. As in the paper's theorems, it has no biases and no dropout."""
         build = self.attention.builder()
         return build(
             self.embedding_size, self.heads, self.one_head_size, bias=False, dropout=0.0

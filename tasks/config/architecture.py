@@ -53,7 +53,7 @@ def variant(name: Any) -> type[nn.Module]:
 # Cached, because creating a pydantic class takes longer than all other checks of a config.
 @functools.cache
 def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
-    """Return the schema of `model.attention` for a variant: the key `name` and the options.
+    """Return the schema of `model.attention` for a variant: its name, and a key for each option.
 
     Raises:
         UserError: the constructor lacks an argument that every variant takes, or an option has no
@@ -118,7 +118,7 @@ def _head_size(value: Any) -> Any:
 
 
 class Architecture(Section, ABC):
-    """The section `model`, with the keys of every architecture."""
+    """The base class of the section `model`, with the keys that all architectures share."""
 
     counted_on: ClassVar[str] = "meta"
     """The device on which FLOPs are counted. Models that need the values of tensors use "cpu"."""
@@ -137,7 +137,7 @@ class Architecture(Section, ABC):
 
     @classmethod
     def schema_of(cls, section: Mapping[str, Any]) -> type[Architecture]:
-        """Return the schema for `section`. The schema may depend on the values of the section."""
+        """Return the schema of `section`. It may depend on the values of the section."""
         return cls
 
     @property
@@ -158,7 +158,7 @@ class Architecture(Section, ABC):
 
     @property
     def uneven(self) -> bool:
-        """True if a layer lists one size per head, even if these are equal."""
+        """True if a layer has a list with a size for each head, even if all sizes are equal."""
         sizes = self.resolved_head_size
         return isinstance(sizes, list) and any(isinstance(one, list) for one in sizes)
 
@@ -195,11 +195,14 @@ class Architecture(Section, ABC):
 
     @abstractmethod
     def build(self, *inputs: Any, **options: Any) -> nn.Module:
-        """Return a new model on the default device. On "meta", weights have no values."""
+        """Return a new model on the default device. On "meta", its weights have no values.
+
+        Each architecture defines its own arguments.
+        """
 
 
 class WithAttention(Architecture):
-    """An architecture whose attention variant the config chooses by name."""
+    """The base class of architectures whose config names an attention variant."""
 
     attention: AttentionSection
 
@@ -240,7 +243,7 @@ class TransformerSection(WithAttention):
     def options(self) -> dict[str, Any]:
         """Return the constructor arguments that all Transformers in models/ share.
 
-        The vocabulary size is not among them.
+        The vocabulary size is left out, because it is an argument of `build`.
         """
         named = (
             "layers",

@@ -21,16 +21,20 @@ class Problem(NamedTuple):
 
 
 class Section(BaseModel):
-    """A group of keys. Unknown keys are errors. Values are not converted: "4" is not a number."""
+    """The base class of config sections. Unknown keys are errors.
+
+    Values are not converted. For example, the string "4" is not a valid number.
+    """
 
     model_config = ConfigDict(
         extra="forbid", strict=True, frozen=True, allow_inf_nan=False
     )
 
     def problems(self, path: str = "") -> Iterator[Problem]:
-        """Yield a problem for each value that does not fit the value of another key.
+        """Yield a problem for each value that contradicts the value of another key.
 
-        Each value must be valid by itself. `path` is the dotted key of this section in the config.
+        pydantic has already validated each value by itself. `path` is the dotted key of this
+        section in the config.
         """
         for key in type(self).model_fields:
             if isinstance(section := getattr(self, key), Section):
@@ -66,7 +70,7 @@ def given(expected: str, example: Any, **limits: Any) -> Any:
 
 
 def spelled(value: Any) -> str:
-    """Return a value as written on the command line. Quote a string like "4" or "true"."""
+    """Return a value as written on the command line. A string like "4" or "true" gets quotes."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str) and re.fullmatch(r"[-+.0-9eE_]+|true|false|null|", value):
@@ -79,7 +83,7 @@ ONE_VALUE = ("int_type", "float_type", "bool_type", "string_type", "literal_erro
 
 
 def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
-    """Return the problem that one entry of `ValidationError.errors()` describes."""
+    """Convert an entry of pydantic's `ValidationError.errors()` to a Problem."""
     # Follow the error's `loc` through the sections to a key. The rest of `loc` is a place in the
     # key's value.
     section, keys, field = schema, [], None

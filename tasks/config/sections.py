@@ -13,13 +13,13 @@ from tasks.config.schema import Problem, Section, given, whole
 
 
 class TaskSection(Section):
-    """The keys of every task. Subclasses add the keys of one task."""
+    """The base class of the section `task`. Each task defines a subclass with its own keys."""
 
     name: str
 
 
 class RowsSection(Section):
-    """The keys of tasks whose batches consist of whole rows of one length."""
+    """The keys that set the batch size and the row length, if all rows are equally long."""
 
     batch_tokens: Annotated[int, whole(1, 2**31, 32_768)]
     sequence_length: Annotated[int, whole(2, 65_536, 256)]
@@ -35,11 +35,11 @@ class RowsSection(Section):
 
 
 class TextSection(TaskSection, RowsSection):
-    """The keys of every task on text."""
+    """The base class of the section `task` for tasks on text."""
 
 
 class WordPieceSection(TextSection):
-    """The keys of every task that trains a WordPiece tokenizer, like BERT's."""
+    """The base class of the section `task` for tasks with a WordPiece tokenizer, like BERT's."""
 
     # The smallest vocabulary has five special tokens and two letters. The largest token id must fit
     # into two bytes.
@@ -48,7 +48,7 @@ class WordPieceSection(TextSection):
 
 
 class HubSection(Section):
-    """The arguments of `datasets.load_dataset`."""
+    """The section `data.hub`: the arguments of `datasets.load_dataset`."""
 
     path: Annotated[
         str | None, given("the id of a dataset on the hub, or null", "dvruette/lm1b")
@@ -63,7 +63,7 @@ class HubSection(Section):
 
 
 class DataSection(Section):
-    """The source of the text."""
+    """The section `data`, which names the source of the text."""
 
     source: Literal["sample", "local", "hub"]
     root: Annotated[str | None, given("a folder, or null", "~/lm1b")]
@@ -106,7 +106,7 @@ ENDS_AT_0 = ("linear", "cosine", "bert")
 
 
 class OptimizerSection(Section):
-    """An optimizer and the schedule of its learning rate."""
+    """The section `optimizer`: an optimizer and the schedule of its learning rate."""
 
     # The default is for older records, which lack this key.
     name: Annotated[str, given("the name of an optimizer", "adamw")] = "adamw"
@@ -132,7 +132,7 @@ class OptimizerSection(Section):
 
 
 class TrainerSection(Section):
-    """The length of training, its precision and its devices."""
+    """The section `trainer`: the length of training, its precision and its devices."""
 
     steps: Annotated[int, whole(0, 10**9, 1000)]
     precision: Literal["32-true", "64-true", "bf16-mixed"]
@@ -154,7 +154,7 @@ class TrainerSection(Section):
 
 
 class LoggerSection(Section):
-    """The logger that receives a copy of the metrics."""
+    """The section `logger`. The logger receives a copy of the metrics."""
 
     name: Literal["none", "wandb"]
     mode: Literal["offline", "online", "disabled"]
@@ -173,7 +173,7 @@ class LoggerSection(Section):
 
 
 class RunConfig(Section):
-    """The config of one run."""
+    """The whole config of one run."""
 
     seed: Annotated[int, whole(0, 2**32 - 1, 0)]
     task: TaskSection

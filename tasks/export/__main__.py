@@ -1,8 +1,8 @@
 """`python -m tasks.export RUN DIR` exports a finished run for Hugging Face `transformers`.
 
-RUN is the folder of the run, outputs/runs/<id>. It can also be the id, or the point that `python -m
-sweeper status --all` prints, for example "fig1/fixed heads=8 seed=0". An id or a point is looked up
-in the folder that --outputs names.
+RUN is the folder of the run, outputs/runs/<id>. It can also be the id of the run, or the name that
+`python -m sweeper status --all` prints for it, for example "fig1/fixed heads=8 seed=0". The option
+--outputs names the folder in which an id or a name is looked up.
 
 A decoder becomes Mistral, Qwen3 (with `qk_norm`) or DeepseekV3 (with latent attention). An encoder
 becomes BERT. Other models cannot be exported.

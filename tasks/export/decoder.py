@@ -10,10 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sweeper.store.errors import UserError, invalid_value
 from tasks.architectures.decoder import DecoderSection
 from tasks.config.schema import spelled
-from tasks.export.encoder import SIZES
+from tasks.export.encoder import SIZES, unsupported
 from tasks.text.tokenizer import END, PAD
 
 # The values that all three classes require. The paper's own decoder has others, so it cannot be
@@ -47,27 +46,29 @@ def decoder_config(
     length: int,
     marks: Sequence[int] = (PAD, END),
 ) -> dict[str, Any]:
-    """Return the content of config.json.
+    """Return the content of config.json for an exported decoder.
 
     Args:
         section: the section `model` of the run.
         vocabulary: the number of tokens in the vocabulary.
-        length: the longest sequence, in tokens.
-        marks: the ids of the token before a sentence, and of the token at its end.
+        length: the largest number of tokens in a sequence.
+        marks: the ids of the tokens before and after a sentence.
 
     Raises:
         UserError: none of the three classes can compute the model. The message names the key.
     """
     for key, needed in NEEDED.items():
         if (value := getattr(section, key)) != needed:
-            raise _unsupported(f"model.{key}", value, spelled(needed))
+            raise unsupported(
+                f"model.{key}", value, f"{spelled(needed)}, as in model=today"
+            )
     if (head_size := section.one_head_size) is None or section.uneven:
-        raise _unsupported(
+        raise unsupported(
             "model.head_size", section.head_size, "one size for all heads"
         )
     attention: Any = section.attention
     if attention.name not in VARIANTS:
-        raise _unsupported(
+        raise unsupported(
             "model.attention.name", attention.name, f"one of {', '.join(VARIANTS)}"
         )
     config = {
@@ -104,22 +105,16 @@ def decoder_config(
     }
 
 
-def _unsupported(key: str, value: Any, expected: str) -> UserError:
-    expected += ", since Hugging Face's classes support no other value"
-    remedy = "export a run of model=today whose heads have one size"
-    return invalid_value(key, spelled(value), expected, remedy)
-
-
 def decoder_weights(
     config: Mapping[str, Any], weights: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Return the weights under their Hugging Face names.
+    """Return the weights of a decoder under their Hugging Face names.
 
     This also works for gradients and other tensors with the shapes of the weights.
 
     Args:
         config: the content of config.json.
-        weights: the weights of the decoder, by their names in its `state_dict`.
+        weights: the weights, under their names in the decoder's `state_dict`.
     """
     found = {
         "model.embed_tokens.weight": weights["embedding.weight"],

@@ -56,7 +56,7 @@ def encoder_config(
     weights: Mapping[str, Tensor],
     labels: Sequence[str] = LABELS,
 ) -> dict[str, Any]:
-    """Return the content of config.json.
+    """Return the content of config.json for an exported encoder.
 
     Args:
         section: the section `model` of the run.
@@ -69,16 +69,16 @@ def encoder_config(
     """
     attention: Any = section.attention
     if attention.name != "multi_head":
-        raise _unsupported("model.attention.name", attention.name, "multi_head")
+        raise unsupported("model.attention.name", attention.name, "multi_head")
     if attention.qk_norm:
-        raise _unsupported("model.attention.qk_norm", True, "false")
+        raise unsupported("model.attention.qk_norm", True, "false")
     # To predict tokens, BERT uses the encoder's activation. Our MaskedTokenHead always uses gelu.
     if task == "pretraining" and section.activation != "gelu":
-        raise _unsupported("model.activation", section.activation, "gelu")
+        raise unsupported("model.activation", section.activation, "gelu")
     size = section.one_head_size
     if size is None or section.uneven or size * section.heads != section.embedding_size:
         expected = f"null or {section.embedding_size / section.heads:g} (embedding_size / heads)"
-        raise _unsupported("model.head_size", section.head_size, expected)
+        raise unsupported("model.head_size", section.head_size, expected)
     classes: dict[str, Any] = {}
     if "classes.bias" in weights:
         numbers = {label: number for number, label in enumerate(labels)}
@@ -101,19 +101,20 @@ def encoder_config(
     }
 
 
-def _unsupported(key: str, value: Any, expected: str) -> UserError:
-    expected += ", since Hugging Face's BERT supports no other value"
+def unsupported(key: str, value: Any, expected: str) -> UserError:
+    """Return the error for a value of a config key that Hugging Face's classes cannot compute."""
+    expected += ", since Hugging Face's classes support no other value"
     return invalid_value(key, spelled(value), expected, "export a run with that value")
 
 
 def encoder_weights(
     config: Mapping[str, Any], weights: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Return the weights under their Hugging Face names.
+    """Return the weights of an encoder under their Hugging Face names.
 
     Args:
         config: the content of config.json.
-        weights: the weights of the run, by their names in its `state_dict`.
+        weights: the weights, under their names in the `state_dict` of the run's model.
     """
     names, found = dict(_MODEL), dict[str, Tensor]()
     for layer in range(config["num_hidden_layers"]):

@@ -86,7 +86,7 @@ def export(run: Run, folder: Path) -> list[Path]:
 
 
 def check_mapped(model: Mapping[str, Any]) -> None:
-    """Raise UserError if the section `model` has a key that is not in _MAPPED."""
+    """Raise UserError if the section `model` has a key that the export does not support."""
     for key, value in leaves(model).items():
         if key not in _MAPPED:
             expected = "a key that the export maps to Hugging Face"

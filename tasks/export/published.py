@@ -1,7 +1,7 @@
-"""Import of a model that Hugging Face `transformers` saved: the inverse of the export.
+"""Import of a model that Hugging Face `transformers` saved. This is the inverse of the export.
 
 The import writes a finished run, which can be the parent of other runs. The run's id depends on the
-weights and the tokenizer, but not on where the model's folder is.
+weights and the tokenizer, but not on the path of the model's folder.
 """
 
 import hashlib
@@ -73,7 +73,10 @@ DERIVED = (
 
 
 class _Config(TypedDict, total=False):
-    """The keys of config.json that no section of our config checks."""
+    """The types of the keys of config.json that the import reads itself.
+
+    The schema of the config's section `model` checks the values of other keys.
+    """
 
     architectures: list[str] | None
     vocab_size: int
@@ -86,7 +89,7 @@ class _Token(TypedDict):
 
 
 class _Marks(TypedDict, total=False):
-    """The keys of tokenizer_config.json that the function `_marks` reads."""
+    """The types of the keys of tokenizer_config.json that the import reads."""
 
     bos_token: str | _Token | None
     eos_token: str | _Token | None
@@ -177,9 +180,9 @@ def _import(folder: Path, outputs: Path) -> str:
 
 
 def _model(name: str, config: dict[str, Any]) -> dict[str, Any]:
-    """Return the section `model` for a class of transformers.
+    """Return the config section `model` for a saved model of the class `name`.
 
-    `_check_options` checks the keys that this function does not read.
+    This function ignores unknown keys of config.json. `_check_options` checks them.
     """
 
     def given(keys: Mapping[str, str]) -> dict[str, Any]:
@@ -211,6 +214,7 @@ def _check_options(config: dict[str, Any], exported: dict[str, Any]) -> None:
     """Raise UserError if config.json lacks a key, or has an option that our model does not support.
 
     Args:
+        config: the config.json of the saved model.
         exported: the config.json that the export of our model would write.
     """
     # DeepseekV3 writes the number of rotated dimensions to two keys.
@@ -246,7 +250,7 @@ def _read(path: Path, read: Callable[[str], Any]) -> Any:
 
 
 def _weights(folder: Path) -> dict[str, Tensor]:
-    """Return the tensors of a folder under the names that `transformers` uses today."""
+    """Return the tensors in a folder. Old names of tensors are replaced by today's names."""
     found = _read(folder / "model.safetensors", load_file)
     renamed = {
         name.replace(".gamma", ".weight").replace(".beta", ".bias"): tensor
@@ -262,13 +266,13 @@ def _under_our_names(
 ) -> dict[str, Tensor]:
     """Return weights under our names, in single precision.
 
-    The export only renames, splits and joins tensors. So exporting consecutive numbers in place of
-    our weights shows where each weight belongs.
+    The export only renames, splits and joins tensors. This function therefore finds the place of
+    each weight by exporting consecutive numbers instead of weights.
 
     Args:
-        theirs: the weights by their names in transformers.
+        theirs: the weights under the names of `transformers`.
         own: tensors with our names and shapes.
-        export: the function that returns our weights under the names of transformers.
+        export: the function that converts our weights to the names of `transformers`.
 
     Raises:
         UserError: a tensor is missing or unknown, has the wrong shape, or has numbers that are not
@@ -304,7 +308,7 @@ def _marks(
 ) -> tuple[int, int]:
     """Return the ids of the tokens that begin and end a text.
 
-    If a tokenizer has no token that begins a text, return the id of the end token twice.
+    If the tokenizer has no token that begins a text, the first id is that of the end token, too.
     """
     about = _object(folder / "tokenizer_config.json", _Marks)
     known = {*tokenizer.get_vocab().values()}

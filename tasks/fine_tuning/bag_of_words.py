@@ -1,4 +1,4 @@
-"""Baselines for fine-tuning tasks, which ignore the order of words."""
+"""Baselines for fine-tuning tasks. They ignore the order of words."""
 
 import re
 import zlib
@@ -67,10 +67,10 @@ class BagOfWords:
 def guessed_answer(question: str, context: str) -> str:
     """Guess the answer to a question from the words that it shares with the context.
 
-    First choose the sentence with the highest score. A word that a sentence shares with the
-    question adds 1 / (number of sentences with that word) to the sentence's score. The answer is
-    the longest stretch of the chosen sentence without words of the question. The first of equally
-    good sentences or stretches wins.
+    First choose the sentence with the highest score. Each word that a sentence shares with the
+    question adds 1 / (number of sentences with that word) to its score. The answer is the longest
+    part of this sentence without words of the question. If sentences or parts are equally good, the
+    first wins.
     """
     asked = set(WORD.findall(question.lower()))
     sentences = split_sentences(context)
@@ -90,9 +90,9 @@ def guessed_answer(question: str, context: str) -> str:
 
 
 def _buckets(first: str, second: str) -> NDArray[np.int64]:
-    """Return the hash bucket of every word of two texts. Each text has its own buckets.
+    """Return the hash buckets of the words of two texts. Each text has its own buckets.
 
-    Bucket 0 is in every result. Its weight is the bias of the regression.
+    The result also contains bucket 0, whose weight is the bias of the regression.
     """
     found = [
         1 + side * BUCKETS + zlib.crc32(word.encode()) % BUCKETS

@@ -65,7 +65,7 @@ def write(
         rows: the token ids of each row.
         columns: for each column, one number per row. The column `seconds` is required (see
             `Sequences`).
-        about: further facts for about.json.
+        about: facts to add to about.json.
     """
     starts = np.cumsum([0, *map(len, rows)], dtype=STARTS)
     pieces = np.fromiter(itertools.chain.from_iterable(rows), PIECES, int(starts[-1]))
@@ -85,18 +85,15 @@ def write(
 
 
 class Sequences:
-    """The rows of a split.
+    """The rows of a split, read from its folder.
 
     Attributes:
-        columns: arrays (R,) by name. `seconds` has the position at which each row's second text
-            begins.
-
-    Raises:
-        UserError: the arrays are missing, incomplete or changed.
+        columns: for each name, an array (R,). `seconds` has the position in each row at which the
+            second text begins.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.arrays = Arrays(folder, ABOUT, FORMAT, ("rows", "pieces", "columns"))
+        self.arrays = Arrays(folder, ABOUT)
         self.about = about = self.arrays.about
         self._pieces_N = self.arrays.mapped("pieces", PIECES, about["pieces"])
         self._starts = self.arrays.mapped("rows", STARTS, about["rows"] + 1)
@@ -134,12 +131,10 @@ class Sequences:
 
 
 CHUNK = 1000  # encode this many texts at a time
-NOTED = {"skipped": "dropped", "mended": "mended"}
-"""Facts about rows in result.json, mapped to their names in about.json."""
 
 
 class FineTuningSection(WordPieceSection):
-    """The keys of every fine-tuning task."""
+    """The base class of the section `task` for fine-tuning tasks."""
 
     tokenizer: Annotated[
         str | None, given("the name of the parent's prepared data, or null", None)
@@ -148,10 +143,10 @@ class FineTuningSection(WordPieceSection):
 
 
 class ExampleData(PreparedRows):
-    """Batches of rows of two texts.
+    """Batches whose rows consist of two texts.
 
-    `tokens`, `token_type_ids` and `attention_mask` have the shape (B, T). The arrays that `columns`
-    names have the shape (B,).
+    `tokens`, `token_type_ids` and `attention_mask` have the shape (B, T). The attribute `columns`
+    lists further arrays of shape (B,), such as `labels`.
     """
 
     section: FineTuningSection
@@ -195,8 +190,8 @@ class ExampleData(PreparedRows):
     def measured_baselines(self, splits: Mapping[str, list[Any]]) -> dict[str, float]:
         """Return the scores of baselines on the test split."""
 
-    def open(self, folder: Path) -> dict[str, Any]:
-        rows = super().open(folder)
+    def open(self, folder: Path) -> None:
+        super().open(folder)
         largest = max(one.about["largest_piece"] for one in self.splits.values())
         # Check this here, because torch's error would not name the key.
         if largest >= self.section.vocabulary_size:
@@ -205,10 +200,7 @@ class ExampleData(PreparedRows):
             found = self.section.vocabulary_size
             raise invalid_value("task.vocabulary_size", found, expected, remedy)
 
-        train, test = (self.splits[split].about for split in ("train", "test"))
-        self.baselines: dict[str, float] = test["baselines"]
-        noted = {key: {**train[of], **test[of]} for key, of in NOTED.items()}
-        return {**rows, **noted}
+        self.baselines: dict[str, float] = self.splits["test"].about["baselines"]
 
     def take(self, split: str, numbers: np.ndarray) -> Batch:
         rows = self.splits[split]

@@ -1,6 +1,6 @@
 """Functions and a base class that read fine-tuning data sets from untrusted files.
 
-JSON is parsed strictly. Every row is either kept or counted as dropped, with the reason.
+Every row is either kept or counted as dropped, with the reason.
 """
 
 import itertools
@@ -10,10 +10,10 @@ import sys
 import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NoReturn, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from sweeper.store.errors import NOTE, UserError, invalid_value
 from sweeper.store.numbers import plural
@@ -21,7 +21,6 @@ from tasks.text.source import (
     BYTE_ORDER_MARK,
     NOT_UTF8,
     REPLACEMENT,
-    UTF16_MARKS,
     Source,
     TextFiles,
     load_splits,
@@ -36,47 +35,11 @@ UNPRINTABLE = re.compile("[\ud800-\udfff\0]")
 REPLACED = "characters replaced"
 
 
-def load(text: str) -> Any:
-    """Return the value of a JSON text.
-
-    Raises:
-        ValueError: it is not JSON, has NaN or an infinity, repeats a key, or is nested too deeply.
-    """
-
-    def refuse(constant: str) -> NoReturn:
-        raise ValueError(f"{constant} is not a number in JSON")
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        value = dict(pairs)
-        if len(value) != len(pairs):
-            raise ValueError("an object repeats a key")
-        return value
-
+def load_file(path: Path) -> Any:
+    """Read a whole file of JSON and return its value. Raise UserError if it is not JSON."""
+    raw = path.read_bytes().removeprefix(BYTE_ORDER_MARK)
     try:
-        return json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
-
-
-def load_file(path: Path, read: Callable[[str], Any] = load) -> Any:
-    """Read a whole file of JSON and return its value.
-
-    Args:
-        read: the parser of the file's text.
-
-    Raises:
-        UserError: the file cannot be read, or is not JSON.
-    """
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be read ({error.strerror}); make it readable."
-        ) from error
-    if raw.startswith(UTF16_MARKS):
-        raise UserError(f"{path} is UTF-16: expected UTF-8; save it as UTF-8.")
-    try:
-        return read(decoded(raw.removeprefix(BYTE_ORDER_MARK)))
+        return json.loads(decoded(raw))
     except (ValueError, RecursionError) as error:
         why = " ".join(str(error).split())
         raise UserError(
@@ -90,14 +53,17 @@ def decoded(raw: bytes) -> str:
 
 
 def row_of(raw: bytes | None) -> Any:
-    """Return the value of a line of JSON, or Malformed. None stands for a line that is too long."""
+    """Parse a line of JSON. Return Malformed if it is empty, too long or not JSON.
+
+    If the line is too long, `raw` is None.
+    """
     if raw is None:
         return Malformed("too long")
     if not raw.strip():
         return Malformed("empty line")
     try:
-        return load(decoded(raw))
-    except ValueError:
+        return json.loads(decoded(raw))
+    except (ValueError, RecursionError):  # it may be nested too deeply
         return Malformed("not JSON")
 
 
@@ -107,7 +73,7 @@ def printable(text: str) -> str:
 
 
 def mended(*texts: str) -> tuple[str, ...]:
-    """Return the note REPLACED if `printable` replaces characters of these texts, else no note."""
+    """Return (REPLACED,) if `printable` would change one of these texts, else ()."""
     return (REPLACED,) if any(map(UNPRINTABLE.search, texts)) else ()
 
 
@@ -121,20 +87,20 @@ class Example:
 
     Attributes:
         id: the row's id, or "" if the data set has no ids.
-        mended: notes on repairs of the row.
+        mended: notes that say how the row was repaired.
     """
 
     id: str = ""
     mended: tuple[str, ...] = ()
 
     def texts(self) -> tuple[str, str]:
-        """Return the two texts, on which a tokenizer may be trained."""
+        """Return the two texts of the row. A tokenizer may be trained on them."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """A row that cannot be used, with the reason."""
+    """A row that cannot be used. `reason` says why."""
 
     reason: str
 
@@ -147,7 +113,7 @@ class RowReport:
 
     Attributes:
         kept: the number of kept rows, including repaired ones.
-        mended: the number of repaired rows, by "file: reason".
+        mended: for each "file: reason", the number of repaired rows.
     """
 
     def __init__(self) -> None:
@@ -163,7 +129,8 @@ class RowReport:
         """Yield the usable rows of a file, and count all its rows. Drop rows that repeat an id.
 
         Args:
-            rows: pairs (place in the file, row).
+            file: the name of the file.
+            rows: pairs of a place in the file, such as a line number, and the row that is there.
         """
         for place, row in rows:
             if not isinstance(row, Malformed) and row.id and row.id in self._ids:
@@ -178,7 +145,7 @@ class RowReport:
 
     @property
     def dropped(self) -> dict[str, int]:
-        """The number of dropped rows, by "file: reason"."""
+        """The number of dropped rows for each "file: reason"."""
         return {why: len(places) for why, places in sorted(self._places.items())}
 
     @property
@@ -190,7 +157,7 @@ class RowReport:
         return self.kept + sum(self.dropped.values())
 
     def about(self) -> dict[str, Any]:
-        """Return facts for about.json: the counts, and the places of some dropped rows."""
+        """Return the counts, and the places of some dropped rows, for about.json."""
         places = {why: self._places[why][:PLACES] for why in self.dropped}
         return {
             "read": self.total,
@@ -201,7 +168,7 @@ class RowReport:
         }
 
     def notes(self) -> Iterator[str]:
-        """Yield a note if too few rows are kept, and another if characters were replaced."""
+        """Yield a warning if too few rows are kept, and another if characters were replaced."""
         if self.kept < GOOD * self.total:
             share = 100 * self.kept / self.total
             kept = f"only {self.kept} of {self.total} rows are kept ({share:.1f} %)"
@@ -243,13 +210,13 @@ class DataSet(Source, ABC, Generic[Kind]):
 
     @abstractmethod
     def group(self, example: Kind) -> str:
-        """Return the text that names the example's group.
+        """Return the text that identifies the example's group, such as the paragraph of a question.
 
         All examples of a group are either in the training or in the validation split.
         """
 
     def trainable(self, example: Kind) -> Kind | Malformed:
-        """Return the example, or Malformed if it can be evaluated but not trained on."""
+        """Return the example if it can be trained on, or Malformed if it can only be evaluated."""
         return example
 
     def facts(
@@ -258,10 +225,11 @@ class DataSet(Source, ABC, Generic[Kind]):
         reports: Mapping[str, RowReport],
         hub: Mapping[str, Any],
     ) -> dict[str, Any]:
-        """Return further facts about the training rows, for about.json.
+        """Return facts about the training rows, to add to about.json.
 
         Args:
             kept: the examples of each split.
+            reports: the report on the rows of each split.
             hub: the splits on the hub by name, or {} if the data are not from the hub.
 
         Raises:
@@ -275,9 +243,12 @@ class DataSet(Source, ABC, Generic[Kind]):
     def load(
         self, data: Mapping[str, Any], folder: Path
     ) -> tuple[dict[str, list[Kind]], dict[str, dict[str, Any]]]:
-        """Return the examples of each split, and facts about the rows of "train" and "test".
+        """Read the data set, and hold out a part of the training rows for validation.
 
         Generated text is first written to `folder`.
+
+        Returns:
+            The examples of each split, and the facts about "train" and "test" for about.json.
 
         Raises:
             UserError: a split has no usable row.
@@ -322,7 +293,7 @@ class DataSet(Source, ABC, Generic[Kind]):
             yield place, row
 
     def _held_out(self, examples: Sequence[Kind]) -> set[str]:
-        """Return the texts with the smallest checksums. Their examples are the validation split."""
+        """Return the groups with the smallest checksums, which form the validation split."""
         groups = {self.group(example) for example in examples}
         if len(groups) < 2:
             raise UserError(
@@ -344,7 +315,10 @@ class DataSet(Source, ABC, Generic[Kind]):
     def _parts(
         self, data: Mapping[str, Any], folder: Path, hub: Mapping[str, Any]
     ) -> dict[str, list[tuple[str, Iterator[tuple[str, Kind | Malformed]]]]]:
-        """Return pairs (name, rows) for each split: one for each file, or one for a hub split."""
+        """Return, for each split, a pair (name, rows) for each of its files.
+
+        A split on the hub counts as one file.
+        """
         if hub:
             names = {"train": "train", "test": self.hub_test}
             return {split: [(of, self._rows(hub[of]))] for split, of in names.items()}

@@ -12,13 +12,12 @@ from models.transformer import Encoder
 from sweeper.store.errors import invalid_value
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch
-from tasks.checkpoint import differing
 from tasks.fine_tuning.data import FineTuningSection
 from tasks.module import TaskModule
 
 
 class FineTuning(TaskModule):
-    """A pre-trained encoder that is fine-tuned on rows of two texts."""
+    """The base class of tasks that fine-tune a pre-trained encoder on rows of two texts."""
 
     Section: ClassVar[type[FineTuningSection]] = FineTuningSection
     architectures = ("encoder",)
@@ -50,14 +49,11 @@ class FineTuning(TaskModule):
     def inherit(self, weights: Mapping[str, Tensor]) -> None:
         """Load the encoder of a pre-training run, and its pooler if this model has one."""
         own = self.model.state_dict()
-        for name, here, there in differing(own, weights):
-            # Output layers may differ, because each task has its own.
-            if (here and there) or name.startswith("encoder."):
-                expected = (
-                    "a pre-training run with the same model and vocabulary_size "
-                    f"({name} is {there or 'missing'} in the parent and {here or 'missing'} here)"
-                )
-                remedy = "copy the parent's model section and task.vocabulary_size"
-                raise invalid_value("parent", self.config.parent, expected, remedy)
-        shared = {name: weights[name] for name in own if name in weights}
-        self.model.load_state_dict(own | shared)
+        # Output layers may differ, because each task has its own.
+        fresh = {name: own[name] for name in own if not name.startswith("encoder.")}
+        inherited = {
+            name: value
+            for name, value in weights.items()
+            if name in fresh or name.startswith("encoder.")
+        }
+        super().inherit(fresh | inherited)

@@ -64,11 +64,11 @@ def check_outputs(module: TaskModule, batch: Batch, model: str) -> None:
 
 
 def check_fresh(module: TaskModule) -> None:
-    """Check a new module on the CPU, in evaluation mode. This changes its weights.
+    """Check a new module on the CPU, in evaluation mode. The check changes the module's weights.
 
     Raises:
         UserError: an output depends on later tokens, another segment or another row; a parameter
-            receives no gradient; or the model changes the logits of its softmax layer.
+            receives no gradient; or the model's own logits differ from those of its softmax layer.
     """
     length, model = module.section.sequence_length, module.model
     with torch.no_grad():
@@ -101,7 +101,7 @@ def _hidden(module: TaskModule, batch: Batch) -> Tensor:
 
 
 def _random_rows(module: TaskModule, length: int) -> Batch:
-    """Return random rows in the task's format: two sentences and some padding."""
+    """Return random rows with two sentences and some padding, as a batch of the task."""
     drawn, section = np.random.default_rng(0), module.section
     ordinary = (END + 1, section.vocabulary_size)
     targets_BT = drawn.integers(*ordinary, (ROWS, length), np.uint16)

@@ -56,14 +56,10 @@ ABOUT = "rows.json"
 
 
 class PackedRows:
-    """The packed rows of a split. `rows` reads them by number.
-
-    Raises:
-        UserError: the arrays are missing, incomplete or changed.
-    """
+    """The packed rows of a split. The method `rows` reads rows by their numbers."""
 
     def __init__(self, folder: Path) -> None:
-        arrays = Arrays(folder, ABOUT, FORMAT, ("rows", "sequence_length"))
+        arrays = Arrays(folder, ABOUT)
         self.about = arrays.about
         self.sequence_length: int = self.about["sequence_length"]
         self._joined = bool(self.about.get("joined"))
@@ -86,10 +82,13 @@ class PackedRows:
 def expand(
     targets_BT: NDArray[np.uint16], joined: bool = False
 ) -> dict[str, NDArray[np.int64]]:
-    """Return the tokens, targets, segments and positions of stored targets, each (B, T).
+    """Compute tokens, segments and positions from stored targets. Each array has the shape (B, T).
 
     With `joined=True`, each row is one segment. Otherwise, a segment ends with END or at the end of
     its row.
+
+    Returns:
+        The arrays `tokens`, `targets`, `segments` and `positions`.
     """
     _, length = targets_BT.shape
     starts_BT = np.zeros(targets_BT.shape, bool)
@@ -122,8 +121,8 @@ OPEN_ROWS = 10  # the number in tensor2tensor's pack_examples
 class FirstFit:
     """A packer that puts each segment into the first open row with enough room.
 
-    At most OPEN_ROWS rows are open. Segments and rows are bytes, not arrays, because bytes are
-    copied faster.
+    A row is open as long as segments can be added to it. At most OPEN_ROWS rows are open. Segments
+    and rows are bytes, not arrays, because bytes are copied faster.
     """
 
     def __init__(self, sequence_length: int) -> None:
@@ -132,7 +131,11 @@ class FirstFit:
         self.open: list[bytearray] = []  # rows with room left, the oldest first
 
     def add(self, segment: bytes) -> bytearray | None:
-        """Add a segment of 1 to sequence_length tokens; return the row that it closes, or None."""
+        """Add a segment of 1 to sequence_length tokens.
+
+        Return the row that is now full, or the oldest row if too many rows are open. Otherwise
+        return None.
+        """
         size = len(segment)
         for place, row in enumerate(self.open):
             if len(row) + size <= self.row_bytes:
@@ -168,7 +171,7 @@ class SplitWriter:
     """A writer that packs the sentences of one split into rows and counts what it writes.
 
     Attributes:
-        lines: the counts of the lines that `pack` has read for this split.
+        lines: the counts of kept and skipped lines of the split. The function `pack` counts them.
         hashes: the hashes of all sentences, 8 bytes each.
     """
 
@@ -189,7 +192,7 @@ class SplitWriter:
         self.counts = Counter(dict.fromkeys(COUNTED, 0))
 
     def write(self, texts: Sequence[str]) -> None:
-        """Encode sentences, end each with END, pack them and write the closed rows.
+        """Encode sentences, append END to each, pack them, and write the rows that are complete.
 
         A sentence that is longer than a row is cut.
         """
@@ -248,7 +251,7 @@ def pack(
 
     Args:
         folders: the folder of each split.
-        packer: a function that returns a new packer. Each split gets its own.
+        packer: a function that returns a new packer. It is called once for each split.
         marks: the tokenizer's ids for PAD and END.
     """
     with ExitStack() as stack:
@@ -292,7 +295,7 @@ def ids_of(marks: Sequence[int]) -> NDArray[np.int64]:
 
 
 class LanguageModelSection(TextSection):
-    """The keys of conf/task/lm1b.yaml."""
+    """The section `task` of language modelling, as in conf/task/lm1b.yaml."""
 
     vocabulary_size: Annotated[int, whole(SMALLEST_BPE, LARGEST_VOCABULARY, 32_768)]
     tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
@@ -349,20 +352,14 @@ class PackedText(PreparedRows):
 
         lines = text.lines("train")
         tokenizer = tokenizer_at(folder, train_bpe, lines, section)
-        # If a text spells out a special token, encode the spelling like other text.
-        tokenizer.encode_special_tokens = True
         kind = Joined if section.joined else FirstFit
         packer = partial(kind, section.sequence_length)
         folders = {split: folder / split for split in SPLITS}
         pack(text, folders, tokenizer, packer, section.marks)
 
-    def open(self, folder: Path) -> dict[str, Any]:
-        rows = super().open(folder)
+    def open(self, folder: Path) -> None:
+        super().open(folder)
         self._ids_V = ids_of(self.section.marks)
-        about = {split: of.about for split, of in self.splits.items()}
-        tokens = {f"{split}_tokens": facts["tokens"] for split, facts in about.items()}
-        noted = {key: about["train"][key] for key in ("skipped", "repaired")}
-        return {**rows, **tokens, **noted}
 
     def take(self, split: str, numbers: np.ndarray) -> Batch:
         rows = self.splits[split].rows(numbers)

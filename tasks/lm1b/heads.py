@@ -1,12 +1,9 @@
-"""The rank and the entropy of the heads of a trained language model."""
-
-from typing import Any, NamedTuple
+"""Measures of a trained language model's heads: the rank of logits and the entropy of weights."""
 
 import numpy as np
 import torch
 
 from models.attention_map import head_measures
-from models.head_sizes import heads_by_layer
 from tasks.batch import moved
 from tasks.module import TaskModule
 
@@ -14,20 +11,8 @@ from tasks.module import TaskModule
 MEASURED_ROWS = 4
 
 
-class HeadMetrics(NamedTuple):
-    """The rank and the entropy of all heads of a model.
-
-    Attributes:
-        means: the mean over all heads, by metric.
-        layers: for each layer, the rank and the entropy of each head.
-    """
-
-    means: dict[str, float]
-    layers: list[dict[str, list[float]]]
-
-
-def measure(module: TaskModule) -> HeadMetrics:
-    """Measure the heads on a few rows of the test split.
+def measure(module: TaskModule) -> dict[str, float]:
+    """Return the mean rank and entropy of a model's heads on a few rows of the test split.
 
     If the model does not use scaled_dot_product_attention, the result is empty.
     """
@@ -36,25 +21,11 @@ def measure(module: TaskModule) -> HeadMetrics:
     with module.autocast():
         attentions = head_measures(lambda: module(batch), batch["segments"] > 0)
     if not attentions:
-        return HeadMetrics({}, [])
+        return {}
 
-    ranks = [one.rank_H for one in attentions]
-    entropies = [one.entropy_H for one in attentions]
-    means = {
-        "test/attention_rank": float(torch.cat(ranks).mean()),
-        "test/attention_entropy": float(torch.cat(entropies).mean()),
+    ranks = torch.cat([one.rank_H for one in attentions])
+    entropies = torch.cat([one.entropy_H for one in attentions])
+    return {
+        "test/attention_rank": float(ranks.mean()),
+        "test/attention_entropy": float(entropies.mean()),
     }
-
-    model: Any = module.config.model
-    layers = getattr(model, "layers", len(attentions))
-    sizes = (layers, model.heads, model.resolved_head_size)
-    by_layer = zip(
-        heads_by_layer(ranks, *sizes), heads_by_layer(entropies, *sizes), strict=True
-    )
-    return HeadMetrics(
-        means,
-        [
-            {"rank": rank_H.tolist(), "entropy": entropy_H.tolist()}
-            for rank_H, entropy_H in by_layer
-        ],
-    )

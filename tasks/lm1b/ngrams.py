@@ -98,7 +98,7 @@ def probabilities(
 ) -> Floats:
     """Return the probability of each tested n-gram's last token, given its other tokens, (T,).
 
-    `fitted_N` and `tested_T` may be n-grams of a higher order. Then their first tokens are ignored.
+    If `fitted_N` and `tested_T` contain n-grams of a higher order, their first tokens are ignored.
     """
     kinds = size**order
     return _interpolated(np.sort(fitted_N % kinds), tested_T % kinds, size, order)
@@ -132,6 +132,9 @@ def _interpolated(
 
 
 def _within(ordered_N: Integers, first_T: Integers, width: int) -> Integers:
-    """Count the sorted numbers in [first, first + width) for each number of `first_T`, (T,)."""
+    """For each number f in `first_T`, count the numbers of `ordered_N` in [f, f + width), (T,).
+
+    `ordered_N` must be sorted.
+    """
     ends_T = np.searchsorted(ordered_N, first_T + width)
     return ends_T - np.searchsorted(ordered_N, first_T)

@@ -10,14 +10,12 @@ models/attention/multi_head.py next.
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from models.cross_entropy import IGNORED
 from models.language_model import LanguageModel as Model
-from sweeper.store.files import with_checksum
 from tasks.batch import Batch
 from tasks.lm1b import contract, heads, ngrams
 from tasks.lm1b.data import LanguageModelSection, PackedText
@@ -43,7 +41,6 @@ class LanguageModel(TaskModule):
         "test/attention_rank",
         "test/attention_entropy",
     )
-    _heads = heads.HeadMetrics({}, [])  # from the last evaluation of the test split
 
     def build(self) -> Model:
         model = self.config.model.build(self.section.vocabulary_size)
@@ -75,33 +72,32 @@ class LanguageModel(TaskModule):
             f"{split}/loss": nats / tokens,
             f"{split}/perplexity": _exponential(nats / tokens),
         }
+        # The counts of words and bytes are those of the whole split.
+        all_nats = nats * (about["tokens"] / tokens)
         # This metric can compare models with different tokenizers. As in tensor2tensor, a sentence
         # end counts as a word. The metric can be infinite for text without spaces, because such
         # text has few words.
-        per_word = _exponential(nats / (about["words"] + about["sentences"]))
+        per_word = _exponential(all_nats / (about["words"] + about["sentences"]))
         if math.isfinite(per_word):
             found[f"{split}/perplexity_per_word"] = per_word
         # Older versions prepared data without the number of bytes.
         if "bytes" in about:
-            found[f"{split}/bits_per_byte"] = nats / math.log(2) / about["bytes"]
+            found[f"{split}/bits_per_byte"] = all_nats / math.log(2) / about["bytes"]
         return found
 
     def measure(self, split: str) -> dict[str, float]:
         found = super().measure(split)
         if split != "test":
             return found
-        found |= ngrams.perplexities(self.data, self.config.trainer.steps)
+        # A run with a parent has seen more text than the rows of its own steps.
+        if self.config.parent is None:
+            found |= ngrams.perplexities(self.data, self.config.trainer.steps)
         # Do not check a diverged model, whose outputs may be NaN.
         if not math.isfinite(found["test/loss"]):
             return found
         first = next(iter(self.data.batches("test")))
         contract.check_outputs(self, first, "the trained model")
-        self._heads = heads.measure(self)
-        return found | self._heads.means
-
-    def files(self) -> dict[str, Any]:
-        layers = self._heads.layers
-        return {"attention.json": with_checksum({"layers": layers})} if layers else {}
+        return found | heads.measure(self)
 
     def _hidden(self, batch: Batch) -> Tensor:
         return self.model(batch["tokens"], batch["segments"], batch["positions"])

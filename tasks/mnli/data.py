@@ -27,10 +27,10 @@ class LabelledPairs(ExampleData):
     published = MultiNLI()
     columns = ("labels",)
 
-    def open(self, folder: Path) -> dict[str, Any]:
-        facts = super().open(folder)
-        own = self.splits["train"].about.get("labels")
-        return {**facts, "labels": own} if own else facts
+    def open(self, folder: Path) -> None:
+        super().open(folder)
+        if own := self.splits["train"].about.get("labels"):
+            self.facts["labels"] = own
 
     def write_split(
         self,

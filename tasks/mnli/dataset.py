@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sweeper.store.errors import UserError, sanitize
-from tasks.fine_tuning import dataset as strict_json
+from tasks.fine_tuning import dataset
 from tasks.fine_tuning.dataset import DataSet, Example, Malformed, RowReport
 from tasks.synthetic import samples
 from tasks.text.source import LINE_LIMIT, raw_lines_of_file
@@ -33,7 +33,7 @@ class Pair(Example):
     label: int
 
     def texts(self) -> tuple[str, str]:
-        """Return both texts, on which a tokenizer may be trained."""
+        """Return the premise and the hypothesis. A tokenizer may be trained on them."""
         return self.premise, self.hypothesis
 
 
@@ -58,7 +58,7 @@ class MultiNLI(DataSet[Pair]):
         The file is a .jsonl file or a table with tabs.
 
         Raises:
-            UserError: the file cannot be read, or a table lacks a column.
+            UserError: a table lacks a column.
         """
         lines = enumerate(raw_lines_of_file(path), 1)
         if path.suffix == ".jsonl":
@@ -66,7 +66,7 @@ class MultiNLI(DataSet[Pair]):
             return
 
         _, first = next(lines, (0, None))
-        header = strict_json.decoded(first or b"").split("\t")
+        header = dataset.decoded(first or b"").split("\t")
         if not any(set(names) <= set(header) for names in NAMES):
             expected = " or ".join(", ".join(names) for names in NAMES)
             raise UserError(
@@ -76,7 +76,7 @@ class MultiNLI(DataSet[Pair]):
             if raw is None:
                 yield str(number), Malformed("too long")
             else:
-                yield str(number), table_pair(header, strict_json.decoded(raw))
+                yield str(number), table_pair(header, dataset.decoded(raw))
 
     def example_of(self, row: Mapping[str, Any]) -> Pair | Malformed:
         return pair_of(row)
@@ -140,9 +140,9 @@ def pair_of(row: Any) -> Pair | Malformed:
     if type(number) is not int or not 0 <= number < len(LABELS):
         return Malformed("unknown label")
 
-    mended = strict_json.mended(premise, hypothesis)
+    mended = dataset.mended(premise, hypothesis)
     premise, hypothesis = (
-        strict_json.printable(text).strip() for text in (premise, hypothesis)
+        dataset.printable(text).strip() for text in (premise, hypothesis)
     )
     if not premise or not hypothesis:
         return Malformed("empty text")
@@ -156,7 +156,7 @@ def pair_of(row: Any) -> Pair | Malformed:
 
 def json_pair(raw: bytes | None) -> Pair | Malformed:
     """Return the pair in a line of JSON, or the reason why it is malformed."""
-    row = strict_json.row_of(raw)
+    row = dataset.row_of(raw)
     return row if isinstance(row, Malformed) else pair_of(row)
 
 

@@ -18,7 +18,10 @@ from tasks.mnli.dataset import LABELS
 
 
 class NaturalLanguageInference(FineTuning):
-    """A task: classify pairs of sentences by the encoder's output at a row's first position."""
+    """The task of classifying pairs of sentences.
+
+    The classifier reads the encoder's output at the first position of a row.
+    """
 
     section: FineTuningSection
     Data = LabelledPairs

@@ -14,8 +14,9 @@ from tasks.optimizers import adamw
 def optimizer(module: Any, section: OptimizerSection) -> Optimizer:
     """Return Muon for all matrices except embeddings, and AdamW for embeddings and vectors.
 
-    Muon's updates are scaled to the root mean square of AdamW's (Liu et al., 2025, equation 4), so
-    that both can use the learning rate and the weight decay of `section`. Muon's momentum is 0.95.
+    Muon's updates are scaled to the root mean square of AdamW's updates (Liu et al., 2025, equation
+    4). So both optimizers can use the learning rate and the weight decay of `section`. Muon's
+    momentum is 0.95.
     """
     embeddings = {id(weight) for weight in module.embedding_parameters()}
     trained = [weight for weight in module.parameters() if weight.requires_grad]
@@ -46,7 +47,7 @@ class Together(Optimizer):
         self.parts = parts
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Step each part. First call `closure`, if given, to compute the gradients."""
+        """Call `closure`, if given, to compute the gradients. Then step each optimizer."""
         loss = None
         if closure is not None:
             with torch.enable_grad():

@@ -27,7 +27,7 @@ from tasks.text.tokenizer import tokenizer_at, train_wordpiece
 
 
 class PhaseSection(RowsSection):
-    """The keys of the second phase, which has longer rows and its own warm-up.
+    """The section `task.second_phase`. The second phase has longer rows and its own warm-up.
 
     `steps=0` turns the second phase off.
     """
@@ -46,7 +46,7 @@ class PhaseSection(RowsSection):
 
 
 class PretrainingSection(WordPieceSection):
-    """The keys of conf/task/pretraining.yaml."""
+    """The section `task` of pre-training, as in conf/task/pretraining.yaml."""
 
     documents: Literal["blank_line", "file"]
     sequence_length: Annotated[int, whole(8, 65_536, 128)]
@@ -113,7 +113,7 @@ class MaskedDocuments(PreparedData):
             about = {"format": FORMAT, **of_it, **total, **noted}
             publish_json(folder / split / ABOUT, about)
 
-    def open(self, folder: Path) -> dict[str, Any]:
+    def open(self, folder: Path) -> None:
         splits = {split: EncodedDocuments(folder / split) for split in SPLITS}
         section, seed = self.section, self.config.seed
         self._phases = [
@@ -128,17 +128,6 @@ class MaskedDocuments(PreparedData):
                 splits[split], section.sequence_length, EVALUATION_SEED, split
             )
             for split in ("validation", "test")
-        }
-        about = {split: encoded.about for split, encoded in splits.items()}
-        counts = ("documents", "sentences", "pieces")
-        return {
-            **{
-                f"{split}_{key}": about[split][key]
-                for split in SPLITS
-                for key in counts
-            },
-            "rows_per_epoch": len(self._phases[0]),
-            **{key: about["train"][key] for key in ("skipped", "repaired")},
         }
 
     def batch(self, step: int) -> Batch:

@@ -55,14 +55,10 @@ CHUNK = 256  # encode this many documents at a time
 
 
 class EncodedDocuments:
-    """The documents of a split.
-
-    Raises:
-        UserError: the arrays are missing, incomplete or changed.
-    """
+    """The encoded documents of a split, as memory-mapped arrays."""
 
     def __init__(self, folder: Path) -> None:
-        arrays = Arrays(folder, ABOUT, FORMAT, DTYPES)
+        arrays = Arrays(folder, ABOUT)
         self.about = about = arrays.about
         self.pieces_N = arrays.mapped("pieces", PIECES, about["pieces"])
         self.sentences_S = arrays.mapped("sentences", STARTS, about["sentences"] + 1)
@@ -142,7 +138,7 @@ class Documents:
         name: the name of the source in messages.
         train: the texts from which the splits are made.
         test: the texts of the source's own test split, or None.
-        rule: what ends a document, "blank_line" or "file".
+        rule: "blank_line" if a blank line ends a document, or "file" if each file is a document.
     """
 
     name: str
@@ -167,7 +163,7 @@ class SplitDocuments:
     """The documents of a source, divided into splits. They are read once and copied to `file`.
 
     Iteration yields pairs (split, text). Each line of a text is a sentence. Equal documents get the
-    same split. If the source has a test split, its documents come last and form "test".
+    same split. If the source has a test split of its own, that split comes last.
 
     Attributes:
         counts: the counts of all lines that were read.
@@ -233,9 +229,9 @@ def _checksum(text: bytes) -> int:
 
 
 def documents_of(text: Text, rule: str, counts: Counts) -> Iterator[list[str]]:
-    """Yield the documents of one text, each a list of sentences.
+    """Yield the documents of one text, each as a list of sentences.
 
-    A sentence may continue on the next line, as in books.
+    A sentence may continue on the next line, as in a book.
     """
     sentences: list[str] = []
     together: list[str] = []

@@ -53,7 +53,7 @@ class CounterRng:
         return np.ldexp((bits >> np.uint64(11)).astype(np.float64), -53)
 
     def whole(self, purpose: int, limits_B: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return one random whole number per row, (B,), from 0 to below the row's limit."""
+        """Return one random whole number per row, (B,): at least 0 and below the row's limit."""
         return (self.uniform(purpose) * limits_B).astype(np.int64)
 
 
@@ -75,7 +75,10 @@ Whole = NDArray[np.int64]
 
 
 class Purpose(IntEnum):
-    """The purpose of a random draw. Numbers below 100 choose a row's texts, the others mask it."""
+    """The purpose of a random draw. Draws with different purposes are independent.
+
+    Purposes below 100 choose the texts of a row. The others mask the tokens of a row.
+    """
 
     SHIFT = auto()
     IS_SHORT = auto()
@@ -91,7 +94,7 @@ class Purpose(IntEnum):
 
 
 class Pairs(NamedTuple):
-    """The two texts of each of B rows. Starts and lengths are in tokens of the split.
+    """The two texts of each of B rows, as starts and lengths in tokens of the split.
 
     Each field has the shape (B,).
     """
@@ -108,10 +111,10 @@ class PairSource:
     """A generator of pairs of texts from one split, for rows of T positions.
 
     Each epoch divides the tokens of the split into intervals as long as a row, with a random
-    offset. Each interval gives one pair, so longer documents give more pairs. From the start of the
-    interval, take as many sentences of the document as fill a row, and divide them into two texts
-    at a random sentence. In half of the pairs, replace the second text by one from another
-    document.
+    offset. Each interval gives one pair, so longer documents give more pairs. A pair begins with
+    the sentence at the start of its interval, and has as many sentences of the same document as
+    fill a row. It is divided into two texts at a random sentence. In half of the pairs, a text from
+    another document replaces the second text.
     """
 
     def __init__(
@@ -128,9 +131,9 @@ class PairSource:
         return max(self._pieces // self._room, 1)
 
     def draw(self, epochs_B: Whole, numbers_B: Whole) -> tuple[Pairs, CounterRng]:
-        """Return the pairs with these epochs and numbers, and the generator that drew them.
+        """Draw the pairs with these numbers in these epochs.
 
-        Pass the generator to `mask`.
+        Return the pairs, and the random generator that drew them. Pass the generator to `mask`.
         """
         rng = CounterRng(self._seed, (epochs_B, numbers_B))
         short_B = rng.uniform(Purpose.IS_SHORT) < SHORT
@@ -188,8 +191,8 @@ class PairSource:
     def _stretch(self, place_B: Whole, wanted_B: Whole) -> tuple[Whole, Whole, Whole]:
         """Choose consecutive sentences of one document, with at least `wanted_B` tokens.
 
-        They begin with the sentence that contains the token at `place_B`, or earlier if the
-        document ends too soon. If the whole document is too short, choose all of it.
+        The first sentence contains the token at `place_B`. If the rest of the document has too few
+        tokens, choose the last sentences of the document instead, or all of them.
 
         Returns:
             The index of the first sentence, of the sentence after the last, and of the document.
@@ -209,11 +212,11 @@ class PairSource:
         return first_B, last_B, document_B
 
     def _of_document(self, document_B: Whole) -> tuple[Whole, Whole]:
-        """Return the index of each document's first sentence, and of the next document's."""
+        """Return the index of each document's first sentence, and one past its last sentence."""
         return self._documents[document_B], self._documents[document_B + 1]
 
     def _span(self, first_B: Whole, end_B: Whole) -> tuple[Whole, Whole]:
-        """Return start and length, in tokens, of the sentences `first_B` to `end_B`, exclusive."""
+        """Return the start and the length of sentences in tokens. `end_B` is exclusive."""
         start_B = self._sentences[first_B]
         return start_B, self._sentences[end_B] - start_B
 
@@ -283,8 +286,9 @@ class MaskedPairs:
     def shuffled(self, start: int, count: int) -> Arrays:
         """Return `count` rows of an endless stream of shuffled epochs, from position `start`.
 
-        `tokens`, `token_type_ids` and `attention_mask` have the shape (B, T). The function `mask`
-        describes `places`, `targets` and `hidden`, (B, M). `next`, (B,), is `Pairs.random_next`.
+        `tokens`, `token_type_ids` and `attention_mask` have the shape (B, T). `places`, `targets`
+        and `hidden` have the shape (B, M), and `mask` describes them. `next`, (B,), is 1 if the
+        second text is random.
         """
         epochs = np.arange(start, start + count) // len(self)
         return self._rows(epochs, self._order.stretch(start, count))
@@ -328,7 +332,7 @@ def mask(
     Returns:
         `tokens`, (B, T), after masking, and three arrays (B, M). `places` are the masked positions,
         and `targets` the tokens that were there. If a row has fewer than M masked positions,
-        `hidden` is False for the superfluous elements, which the loss must ignore.
+        `hidden` is False for its last elements. The loss must ignore these elements.
     """
     rows, length = tokens_BT.shape
     most = predictions(length)

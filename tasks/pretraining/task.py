@@ -22,7 +22,7 @@ from tasks.schedule import learning_rate
 
 
 class MaskedLanguageModel(TaskModule):
-    """Pre-training: predict masked tokens, and whether a row's second text follows the first."""
+    """The task of predicting masked tokens, and whether a row's second text follows the first."""
 
     Section = PretrainingSection
     section: PretrainingSection

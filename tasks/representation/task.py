@@ -23,7 +23,7 @@ from tasks.seeds import derive
 
 
 class RepresentationSection(TaskSection):
-    """The keys of conf/task/representation.yaml."""
+    """The section `task` of this experiment, as in conf/task/representation.yaml."""
 
     sequence_length: Annotated[int, whole(2, 4096, 11)]
     mask: Literal["causal", "bidirectional"]
@@ -75,7 +75,7 @@ class Contexts(TaskData):
 
 
 class Representation(TaskModule):
-    """A task: train single heads to compute given contexts, (K, N, N).
+    """The task of training single attention heads to compute given contexts, (K, N, N).
 
     A context is the softmax over each column of normally distributed logits.
     """

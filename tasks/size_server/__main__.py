@@ -7,19 +7,18 @@ of JSON on stdin, and each answer is one line of JSON on stdout:
     {"id", "op": "speed"}              -> {"id", "flops_per_second"}
     {"id", "op": "data", "config"}     -> {"id", "digest", "describe", "prepared", "metrics"}
     {"id", "op": "import", "folder", "outputs"} -> {"id", "run"}
-    {"id", "op": "preload", "logger"}  -> {"id", "code"}
+    {"id", "op": "preload", "logger"}  -> {"id"}
     {"id", "op": "fork", "target": "train" | "prepare", "argument", "environment", "log"}
                                        -> {"id", "pid"}; when the job ends, {"id", "exited": code}
-    {"id", "op": "signal", "of", "signal": number}
-                                       -> {"id", "signalled": true | false}
+    {"id", "op": "signal", "of", "signal": number} -> {"id"}
 
 If a request fails, the answer is {"id", "error"} instead. "import" imports a model that
 `transformers` saved in "folder", as a finished run. "preload" imports the modules that jobs need,
 and W&B unless "logger" is "none". "signal" sends a signal to the job that the request with the id
 "of" started.
 
-The server writes {"ready": true} when it can read requests. After stdin ends, it exits as soon as
-its last job has ended. It has one thread and never uses a GPU, so that forking is safe.
+After stdin ends, the server exits as soon as its last job has ended. It has one thread and never
+uses a GPU, so that forking is safe.
 """
 
 import contextlib
@@ -80,8 +79,6 @@ except ImportError as lacking:
         "that `ulimit -a` shows."
     )
 
-TARGETS = {"train": "tasks.train", "prepare": "tasks.prepare"}
-
 Request = Mapping[str, Any]
 
 
@@ -115,7 +112,6 @@ class Server:
 
     def serve(self) -> None:
         """Answer requests until stdin has ended and all children have exited."""
-        self._answer({"ready": True})
         rest, listening = b"", True
         while listening or self._children:
             for key, _ in self._selector.select():
@@ -149,7 +145,7 @@ class Server:
                     answer = None
                 case "preload":
                     preload(request.get("logger", ""))
-                    answer = {"code": loaded_code().revision}
+                    answer = {}
                 case "fork":
                     answer = self._fork_job(request)
                 case "signal":
@@ -167,7 +163,7 @@ class Server:
                             else os.kill
                         )
                         kill(pid, request["signal"])
-                    answer = {"signalled": bool(pids)}
+                    answer = {}
                 case op:
                     known = "size, speed, data, import, preload, fork or signal"
                     raise UserError(f"op={op}: expected {known}.")
@@ -199,15 +195,10 @@ class Server:
         self._fork(request, ask, close=())
 
     def _fork_job(self, request: Request) -> dict[str, Any]:
-        module = TARGETS.get(request["target"])
-        if module is None:
-            raise UserError(
-                f"target={request['target']}: expected one of {', '.join(TARGETS)}."
-            )
-
         def job() -> int:
             os.environ.update(request.get("environment") or {})
-            return importlib.import_module(module).main(request["argument"])
+            module = importlib.import_module(f"tasks.{request['target']}")
+            return module.main(request["argument"])
 
         return {"pid": self._fork(request, job, close=(self._answers,))}
 

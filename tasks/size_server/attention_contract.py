@@ -74,7 +74,11 @@ def check(section: WithAttention, length: int = 0, precision: str = "32-true") -
 
 
 def _shape_class(embedding_size: int, heads: int, head_size: int) -> tuple[object, ...]:
-    """Return the properties of a layer's sizes on which a variant's behaviour may depend."""
+    """Return a key that is equal for layers of similar sizes.
+
+    The key has the properties of the sizes on which a variant's behaviour may depend. `check` does
+    fewer checks on a layer if a layer with the same key has passed.
+    """
     power_of_2 = heads & (heads - 1) == 0
     fills = heads * head_size == embedding_size
     return heads == 1, power_of_2, head_size % 2, fills
@@ -88,10 +92,10 @@ def _check_layer(
     rotated: bool,
     precision: str,
 ) -> None:
-    """Check a layer of these sizes on `rows`.
+    """Raise UserError if a layer of these sizes breaks the contract on one of the `rows`.
 
     Args:
-        rows: for each row, the segment of each position and the number of positions to change.
+        rows: for each row, the segment of each position, and how many positions to change.
     """
     name, build = section.attention.name, section.attention.builder()
     try:
@@ -136,7 +140,7 @@ def _own_rows(length: int) -> list[tuple[int, ...]]:
 
 
 def _layer_sizes(section: WithAttention) -> list[tuple[int, int, int]]:
-    """Return each (embedding_size, heads, head_size) for which the layers build attention."""
+    """Return the (embedding_size, heads, head_size) of each attention that the layers contain."""
     groups: set[tuple[int, int]] = set()  # pairs (number of heads, head size)
     for sizes in sizes_by_layer(
         section.resolved_head_size, getattr(section, "layers", 1)
@@ -165,10 +169,13 @@ def _rotation(layer: Any, segments: Sequence[int] = _SEGMENTS) -> dict[str, Rota
 
 
 def shape_fault(layer: nn.Module, embedding_size: int, rotated: bool) -> str | None:
-    """Return what is wrong with the shape of a layer's outputs, or None. The layer is on "meta".
+    """Describe what is wrong with the shape of a layer's outputs. Return None if it is right.
 
-    Also measure the rank and entropy of the heads. Otherwise an error in these measurements would
-    appear only after training.
+    This also measures the rank and entropy of the heads. Otherwise an error in these measurements
+    would appear only after training.
+
+    Args:
+        layer: a layer on the device "meta".
     """
     layer.eval()
     with torch.device("meta"):
@@ -212,8 +219,8 @@ def behaviour_fault(
     - Every parameter receives a gradient.
 
     Args:
-        segments: the row to check, as the segment of each position.
-        most: change about this many positions of the row.
+        segments: the row to check, given as the segment of each position.
+        most: the number of positions to change, approximately.
         precision: `trainer.precision` of the run.
     """
     half = torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16-mixed")

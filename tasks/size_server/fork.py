@@ -1,4 +1,8 @@
-"""Jobs that the size server forks. The server imports the modules once for all jobs."""
+"""Functions for the jobs that the size server forks.
+
+The size server imports PyTorch and the code of jobs once. A forked process shares these modules, so
+each job starts without the imports.
+"""
 
 import contextlib
 import importlib
@@ -43,7 +47,7 @@ def preload(logger: str) -> None:
 
 
 class NotInstalled(MetaPathFinder):
-    """A module finder for sys.meta_path that hides the packages UNUSED, even if installed."""
+    """A finder for sys.meta_path that pretends that the packages UNUSED are not installed."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
         """Raise ModuleNotFoundError for a hidden package, unless it is already imported."""
@@ -61,7 +65,7 @@ class NotInstalled(MetaPathFinder):
 
 
 def import_lightning() -> None:
-    """Import Lightning, but not the packages UNUSED."""
+    """Import Lightning without the packages UNUSED, which it would import if they are installed."""
     finder = NotInstalled()
     sys.meta_path.insert(0, finder)
     try:
@@ -78,10 +82,10 @@ def become_job(
 ) -> NoReturn:
     """Turn this forked process into a job: call `work`, and exit with the code that it returns.
 
-    The job drops the server's signal handlers, process group and exit handlers.
+    The job does not keep the server's signal handlers, process group and exit handlers.
 
     Args:
-        log: the file for the job's output, until `work` redirects it.
+        log: the file for the job's output, until `work` redirects the output.
         close: file descriptors of the server that the job closes.
     """
     code = 1

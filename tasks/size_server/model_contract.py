@@ -22,8 +22,8 @@ _checked: set[str] = set()
 def check(run: RunConfig) -> None:
     """Check the model of a config, if it is a language model other than Headroom's own.
 
-    If several models differ only in size, check only the first. Every model is checked again after
-    its training.
+    Of several models that differ only in size, only the first is checked here. Every model is
+    checked again after its training.
 
     Raises:
         UserError: the model breaks the contract (see `check_fresh`).

@@ -1,10 +1,11 @@
-"""The size of a run: the parameters, FLOPs and cache of its model. Most sizes are interpolated.
+"""The size of a run: the parameters, FLOPs and KV cache of its model.
 
-The number of parameters, or of FLOPs, is a polynomial in the dimensions of a model. It is at most
-quadratic in embedding_size, heads and head_size, and affine in feedforward_size. To find it by
-Lagrange's interpolation, the size server builds as many models as the polynomial has coefficients.
-The polynomial must also give the exact counts of one larger model and of all models built before.
-Otherwise, every model is built.
+Measuring a size requires a model, and building a model for every run is slow. Therefore the sizes
+of most models are interpolated. The number of parameters, and of FLOPs, is a polynomial in the
+dimensions of a model. It is at most quadratic in embedding_size, heads and head_size, and affine in
+feedforward_size. The size server builds as many models as the polynomial has coefficients, and
+applies Lagrange's interpolation. The polynomial must also give the exact counts of one larger model
+and of all models built before. Otherwise, every model is built.
 """
 
 from __future__ import annotations
@@ -47,9 +48,10 @@ BEYOND = 5
 
 
 class CountPolynomials:
-    """The counts of many configs. The first models of a kind are built, later ones interpolated.
+    """A cache of the counts of models, which interpolates instead of building every model.
 
-    Two models are of the same kind if their configs differ only in dimensions.
+    Two models are of the same kind if their configs differ only in dimensions. The first models of
+    a kind are built. The counts of later ones are interpolated.
     """
 
     def __init__(self, build: Callable[[RunConfig], Counts]) -> None:
@@ -84,9 +86,10 @@ class CountPolynomials:
         return built[place]
 
     def _fitted(self, run: RunConfig, built: dict[Place, Counts]) -> Polynomials | None:
-        """Build models at the nodes, and return the polynomials through their counts.
+        """Build models on a grid of dimensions, and return the polynomials through their counts.
 
-        Return None if a model cannot be built, or if the polynomials contradict another count.
+        Return None if a model cannot be built, or if the polynomials contradict the counts of
+        another model.
         """
         origin = next(iter(built))
         axes = zip(origin, NODES.values(), strict=True)
@@ -108,7 +111,10 @@ class CountPolynomials:
 
 
 class Polynomials:
-    """For each count, the polynomial in the dimensions that passes through a grid of nodes."""
+    """Polynomials in the dimensions of a model, one for each count.
+
+    They pass through the counts of the models on a grid of dimensions, the nodes.
+    """
 
     def __init__(
         self, nodes: Sequence[Sequence[int]], at_nodes: Mapping[Place, Counts]
@@ -137,7 +143,7 @@ class Polynomials:
 def _lagrange_basis(nodes: Sequence[int], x: int) -> tuple[int, dict[int, int]]:
     """Return the values at x of Lagrange's basis polynomials, one for each node.
 
-    They are fractions: first comes their common denominator, then the numerator for each node.
+    They are fractions. The result is their common denominator, and a dict of numerators by node.
     """
     others = {node: [other for other in nodes if other != node] for node in nodes}
     apart = {node: math.prod(node - other for other in others[node]) for node in nodes}
@@ -188,8 +194,8 @@ def size(
     """Return the size of a run: parameters, cached bytes, training tokens and FLOPs per token.
 
     Training costs three times the FLOPs of a forward pass: the forward pass itself, the gradients
-    of the inputs and the gradients of the weights. If heads differ in size, the key `head_size` is
-    left out.
+    of the inputs and the gradients of the weights. The result lacks the key `head_size` if heads
+    differ in size.
 
     Args:
         counted: a function with the same results as `counts`.

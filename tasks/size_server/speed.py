@@ -1,4 +1,4 @@
-"""The speed of this machine, which gives estimates of times until a run has been measured."""
+"""The speed of this machine. It gives an estimate of a run's time until a run has been measured."""
 
 import time
 

@@ -5,8 +5,9 @@ tokens.
 """
 
 import itertools
+import json
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -14,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sweeper.store.errors import UserError
-from sweeper.store.files import publish_json, read_object
+from sweeper.store.files import publish_json
 from tasks.fine_tuning.data import Sequences
 from tasks.fine_tuning.dataset import Example
 from tasks.text.corpus import STARTS, new_arrays
@@ -29,7 +29,7 @@ class Question(Example):
         context: the paragraph.
         answers: all gold answers. Predictions are scored against them.
         start: where in the context the training answer begins, in characters, or -1 if no gold
-            answer occurs in the context.
+            answer is at its stated start.
         text: the training answer, which is one of the gold answers, or "".
     """
 
@@ -40,7 +40,7 @@ class Question(Example):
     text: str
 
     def texts(self) -> tuple[str, str]:
-        """Return both texts, on which a tokenizer may be trained."""
+        """Return the paragraph and the question. A tokenizer may be trained on them."""
         return self.context, self.question
 
 
@@ -51,8 +51,9 @@ Window = tuple[int, int]
 def windows(length: int, room: int, stride: int) -> list[Window]:
     """Return windows of at most `room` tokens that cover a text of `length` tokens.
 
-    Each window begins `stride` tokens after the one before. If `room` is smaller than `stride`, it
-    begins `room` tokens after, so that no token is left out. An empty text has no windows.
+    Each window begins `stride` tokens after the previous one. If `room` is smaller than `stride`,
+    windows begin `room` tokens apart, so that they cover the whole text. An empty text has no
+    windows.
     """
     step = min(room, stride)
     firsts = range(0, max(length - room, 0) + step, step) if length else ()
@@ -60,11 +61,11 @@ def windows(length: int, room: int, stride: int) -> list[Window]:
 
 
 def best_windows(cut: Sequence[Window], length: int) -> NDArray[np.int64]:
-    """Return the index in `cut` of the best window for each token of a text, (length,).
+    """For each token of a text, return the index in `cut` of the best window, (length,).
 
-    As in run_squad, the best window gives the token the most context: the number of tokens before
-    or after it, whichever is smaller, plus a hundredth of the window's length. If windows are
-    equally good, choose the first.
+    As in run_squad, a window is better if it gives the token more context. The context is the
+    number of tokens before or after the token, whichever is smaller, plus a hundredth of the
+    window's length. If windows are equally good, choose the first.
     """
     pieces = np.arange(length)
     first, size = (np.array(numbers)[:, None] for numbers in zip(*cut, strict=True))
@@ -130,19 +131,10 @@ def write_key(
 
 
 class AnswerKey:
-    """The questions of a split, with their paragraphs and gold answers, read from a folder.
-
-    Raises:
-        UserError: a file is missing or incomplete.
-    """
+    """The questions of a split, with their paragraphs and gold answers, read from a folder."""
 
     def __init__(self, folder: Path, windows: Sequences) -> None:
-        content = read_object(folder / QUESTIONS, keys=("contexts", "questions"))
-        if content is None:
-            raise UserError(
-                f"{folder / QUESTIONS} is missing; delete {folder.parent}. The next sweep prepares "
-                "the data again."
-            )
+        content = json.loads((folder / QUESTIONS).read_bytes())
         self._contexts: list[str] = content["contexts"]
         self._questions = content["questions"]
         arrays, self._windows = windows.arrays, windows.columns
@@ -154,17 +146,22 @@ class AnswerKey:
         return [(question["id"], question["answers"]) for question in self._questions]
 
     def predictions(
-        self, scores: Iterable[Scores], candidates: int, longest: int
+        self, scores: Sequence[Scores], candidates: int, longest: int
     ) -> dict[str, str]:
-        """Predict an answer to every question. Return the answers by the ids of the questions.
+        """Predict an answer to every question. Return a dict from question ids to answers.
 
-        An answer is a part of the paragraph. It is empty if no window has an allowed span.
+        An answer is a part of the paragraph. It is empty if no window has an allowed span. If an
+        evaluation was limited to the first windows, only the questions of these have answers.
 
         Args:
-            scores: the scores of all windows of the split, in order.
+            scores: the scores of the windows of the split, in order.
             candidates, longest: see `best_span`.
         """
-        found = dict.fromkeys((question["id"] for question in self._questions), "")
+        questions = self._questions
+        if len(scores) < len(self._windows["question"]):
+            seen = set(self._windows["question"][: len(scores)].tolist())
+            questions = [questions[number] for number in sorted(seen)]
+        found = dict.fromkeys((question["id"] for question in questions), "")
 
         numbered = enumerate(scores)
         windows = itertools.groupby(
@@ -225,10 +222,11 @@ def best_span(
 ) -> Span | None:
     """Return the span with the highest score, or None if no span is allowed.
 
-    As in run_squad, combine the `candidates` positions with the highest start logits and those with
-    the highest end logits. A span is allowed if it has 1 to `longest` tokens, `may_start_T` is True
-    at its first token, and `may_end_T` at its last. If spans have equal scores, choose the one with
-    the higher start logit, then the one with the higher end logit, then the earlier one.
+    As in run_squad, a span starts at one of the `candidates` positions with the highest start
+    logits, and ends at one of those with the highest end logits. A span is allowed if it has 1 to
+    `longest` tokens, `may_start_T` is True at its first token, and `may_end_T` at its last. If
+    spans have equal scores, choose the one with the higher start logit, then the one with the
+    higher end logit, then the earlier one.
     """
     first, last = _largest(starts_T, candidates), _largest(ends_T, candidates)
     lengths = last[None, :] - first[:, None] + 1

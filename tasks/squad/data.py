@@ -34,7 +34,7 @@ OUTSIDE = 0
 
 
 class QuestionsSection(FineTuningSection):
-    """The keys of conf/task/squad.yaml."""
+    """The section `task` of SQuAD, as in conf/task/squad.yaml."""
 
     question_length: Annotated[int, whole(1, 65_536, 64)]
     stride: Annotated[int, whole(1, 65_536, 128)]
@@ -67,17 +67,12 @@ class Windows(ExampleData):
     columns = ("start", "end")
     shaping = (*ExampleData.shaping, "question_length", "stride")
 
-    def open(self, folder: Path) -> dict[str, Any]:
-        facts = super().open(folder)
+    def open(self, folder: Path) -> None:
+        super().open(folder)
         measured = ("validation", "test")
         self.keys = {
             split: AnswerKey(folder / split, self.splits[split]) for split in measured
         }
-        counts = {
-            f"{split}_questions": rows.about["questions"]
-            for split, rows in self.splits.items()
-        }
-        return {**facts, **counts}
 
     def write_split(
         self,

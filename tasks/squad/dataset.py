@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from sweeper.store.errors import UserError
-from tasks.fine_tuning import dataset as strict_json
+from tasks.fine_tuning import dataset
 from tasks.fine_tuning.dataset import DataSet, Malformed
 from tasks.squad.answer_key import Question
 from tasks.synthetic import samples
-from tasks.text.source import LINE_LIMIT, REPLACEMENT, raw_lines_of_file
+from tasks.text.source import LINE_LIMIT, raw_lines_of_file
 
 
 class SQuAD(DataSet[Question]):
     """The reader of SQuAD v1.1 and of data sets in its format.
 
-    SQuADShifts can replace the training set. XQuAD, a part of the dev set, can replace the dev set.
+    SQuADShifts can be used as the training set. XQuAD is a part of SQuAD's dev set, and can be used
+    instead of it.
     """
 
     title = "SQuAD v1.1"
@@ -42,12 +43,12 @@ class SQuAD(DataSet[Question]):
         """
         if _has_lines(path):
             for number, raw in enumerate(raw_lines_of_file(path), 1):
-                row = strict_json.row_of(raw)
+                row = dataset.row_of(raw)
                 broken = isinstance(row, Malformed)
                 yield str(number), row if broken else self.example_of(row)
             return
 
-        articles = _list_of(strict_json.load_file(path), "data")
+        articles = _list_of(dataset.load_file(path), "data")
         if articles is None:
             raise UserError(
                 f'{path} is not a SQuAD v1.1 file: expected a list under "data"; name another file.'
@@ -81,7 +82,7 @@ class SQuAD(DataSet[Question]):
 
     def trainable(self, example: Question) -> Question | Malformed:
         found = example.start >= 0
-        return example if found else Malformed("no answer occurs in the context")
+        return example if found else Malformed("no answer is at its answer_start")
 
     def group(self, example: Question) -> str:
         return example.context
@@ -94,8 +95,8 @@ def _list_of(value: Any, key: str) -> list[Any] | None:
 
 def _has_lines(path: Path) -> bool:
     """Return whether the first line of a file is a JSON object with a context."""
-    with suppress(OSError, ValueError), path.open("rb") as file:
-        first = strict_json.load(strict_json.decoded(file.readline(LINE_LIMIT)))
+    with suppress(OSError, ValueError, RecursionError), path.open("rb") as file:
+        first = json.loads(dataset.decoded(file.readline(LINE_LIMIT)))
         return isinstance(first, Mapping) and "context" in first
     return False
 
@@ -117,9 +118,9 @@ def question_of(row: Any, context: Any) -> Question | Malformed:
     if not isinstance(context, str) or not isinstance(question, str):
         return Malformed("a text is missing")
 
-    mended = strict_json.mended(context, question)
-    context = strict_json.printable(context)
-    question = strict_json.printable(question).strip()
+    mended = dataset.mended(context, question)
+    context = dataset.printable(context)
+    question = dataset.printable(question).strip()
     if not context.strip() or not question:
         return Malformed("empty text")
     if max(len(context), len(question)) > LINE_LIMIT:
@@ -130,41 +131,22 @@ def question_of(row: Any, context: Any) -> Question | Malformed:
     given = [a for a in maps if isinstance(a.get("text"), str)]
     if not given:
         return Malformed("no answer")
-    texts = tuple(strict_json.printable(a["text"]) for a in given)
+    texts = tuple(dataset.printable(a["text"]) for a in given)
 
-    start, text, found = located_answer(
-        context, texts, [a.get("answer_start") for a in given]
-    )
-    return Question(
-        question, context, texts, start, text, id=identity, mended=mended + found
-    )
+    start, text = located_answer(context, texts, [a.get("answer_start") for a in given])
+    return Question(question, context, texts, start, text, id=identity, mended=mended)
 
 
 def located_answer(
     context: str, texts: Sequence[str], starts: Sequence[Any]
-) -> tuple[int, str, tuple[str, ...]]:
-    """Choose an answer that occurs in the context. Return its start, its text, and repair notes.
+) -> tuple[int, str]:
+    """Return the start and the text of the first answer that is at its stated start.
 
-    Choose the first answer that is at its stated start. Otherwise, choose the first that occurs
-    exactly once in the context, as whole words. If there is none either, return -1 as the start.
+    If there is none, return -1 and "".
     """
     for text, start in zip(texts, starts, strict=True):
         bare = text.strip()
         is_position = type(start) is int and start >= 0
-        if _visible(bare) and is_position and context.startswith(text, start):
-            return start + text.index(bare), bare, ()
-    for bare in (text.strip() for text in texts):
-        first = context.find(bare) if _visible(bare) else -1
-        if first >= 0 and context.find(bare, first + 1) < 0:
-            end = first + len(bare)
-            before, after = context[max(first - 1, 0) : first], context[end : end + 1]
-            # Reject a match within a longer word.
-            edges = (before, bare[0]), (bare[-1], after)
-            if not any(left.isalnum() and right.isalnum() for left, right in edges):
-                return first, bare, ("answer found elsewhere",)
-    return -1, "", ()
-
-
-def _visible(text: str) -> bool:
-    """Return whether the text has a character that a tokenizer keeps."""
-    return any(unicodedata.category(c)[0] in "LNPS" and c != REPLACEMENT for c in text)
+        if bare and is_position and context.startswith(text, start):
+            return start + text.index(bare), bare
+    return -1, ""

@@ -24,7 +24,7 @@ PREDICTIONS = "predictions.json"
 
 
 class QuestionAnswering(FineTuning):
-    """A task: find the first and the last token of the answer in a window of the paragraph."""
+    """The task of finding the first and the last token of an answer in a window of text."""
 
     Section = QuestionsSection
     section: QuestionsSection
@@ -71,7 +71,7 @@ class QuestionAnswering(FineTuning):
     def measure(self, split: str) -> dict[str, float]:
         """Return the metrics of a split. exact_match and f1 are in percent.
 
-        Keep the predictions, which `files` returns.
+        The predictions are kept for `files`.
         """
         losses = super().measure(split)
         batches, self._scored = self._scored, []
@@ -96,7 +96,8 @@ class QuestionAnswering(FineTuning):
             scores_N, section.candidates, section.answer_length
         )
         baselines = self.data.baselines if split == "test" else {}
-        scores = {**scoring.score(key.gold(), self._predictions), **baselines}
+        gold = [pair for pair in key.gold() if pair[0] in self._predictions]
+        scores = {**scoring.score(gold, self._predictions), **baselines}
         return {
             **losses,
             **{f"{split}/{name}": value for name, value in scores.items()},
@@ -108,7 +109,10 @@ class QuestionAnswering(FineTuning):
 
 
 def _nats(logits_2BT: Tensor, batch: Batch) -> Tensor:
-    """Return the cross-entropy in nats: the mean of start and end, summed over the windows."""
+    """Return the cross-entropy of the start and the end, in nats.
+
+    It is the mean of the two, summed over the rows.
+    """
     starts, ends = (
         F.cross_entropy(logits_BT, batch[end], reduction="sum", ignore_index=IGNORED)
         for logits_BT, end in zip(logits_2BT, ("start", "end"), strict=True)

@@ -3,8 +3,8 @@
 To predict these texts, a model needs heads of a known size (see Theorem 1 of the paper):
 
 - A text for decoders consists of sentences. A sentence first names one member of each of several
-  families. Then it names each member again, after the name of the family. To predict the member, a
-  head must find one of `competitors` names. These come from `directions` families.
+  families. Then it repeats each member after the name of the family. To predict a repeated name, a
+  head must find it among `competitors` names. The names belong to `directions` families.
 - A text for encoders has two parts. The first names people, the second names their families in the
   same order. To find a person's family, a head must find one of `competitors` positions.
 
@@ -122,7 +122,7 @@ class World:
         ]
 
     def gathering(self, rng: StableRandom) -> list[Person]:
-        """Return the people at a gathering, from different families and in random order."""
+        """Return the people at a gathering, in random order. No two belong to the same family."""
         share = rng.pick(SHARES)
         count = max(FEWEST_PRESENT, round(share * self.competitors))
         families = self.families[: max(count + 1, round(share * len(self.families)))]
@@ -131,7 +131,8 @@ class World:
     def arrivals(self, rng: StableRandom) -> list[Family]:
         """Return the families of the people at a gathering. A family may occur more than once.
 
-        So a model cannot infer a masked name from the set of all names. It needs the positions.
+        Repetitions prevent a model from inferring a masked name from the set of all names, without
+        using positions.
         """
         return [rng.pick(self.couples) for _ in range(self.competitors)]
 
@@ -181,10 +182,11 @@ class Sample:
 
     Attributes:
         kind: the word for the text in digests and descriptions.
-        unit: the unit of the length.
-        beginning: `beginning(length, world)` returns the start of the text, for the digest.
-        write: `write(folder, length, world)` writes the text to a folder, unless it is there. The
-            caller must hold a lock on the folder.
+        unit: the unit of the length, such as "sentences".
+        beginning: a function. `beginning(length, world)` returns the start of the text, for the
+            digest.
+        write: a function. `write(folder, length, world)` writes the text to a folder, unless it is
+            there. The caller must hold a lock on the folder.
     """
 
     kind: str
@@ -211,7 +213,7 @@ def members(families: Iterable[Family]) -> str:
 
 
 def by_family(people: Sequence[Person]) -> str:
-    """Return the full names of these people, each with the family name first."""
+    """Return the names of these people in one string, each after the name of the family."""
     return " ".join(f"{person.family.name} {person.name}" for person in people)
 
 
@@ -318,7 +320,7 @@ QUESTIONS_EACH = 3  # the number of questions about each paragraph
 
 
 def pair(number: int, world: World) -> dict[str, Any]:
-    """Return a pair in the format of MultiNLI's rows. It depends only on its number and the world.
+    """Return a pair of sentences as a row of MultiNLI. It depends only on `number` and the world.
 
     The premise names the people who came. The hypothesis names their families in the same order
     (entailment), their families with two of them swapped (contradiction), or random families
@@ -350,9 +352,9 @@ def pair(number: int, world: World) -> dict[str, Any]:
 def paragraph(number: int, world: World) -> dict[str, Any]:
     """Return a paragraph with its questions, in SQuAD's format.
 
-    It depends only on its number and the world. The paragraph names families. A question names
-    their members in another order, but one member is still at the position of its family. The
-    answer is this family.
+    The result depends only on `number` and the world. The paragraph names families. A question
+    names their members in another order. Only one member has the same position as its family, and
+    this family is the answer.
     """
     rng = StableRandom(f"paragraph {number}")
     came = rng.some(world.couples, world.competitors)
@@ -394,8 +396,8 @@ def numbered_examples(
 
     Args:
         files: the names of the training file and of the test file.
-        text: a function that returns the content of a file with the items of given numbers.
-        hashed: compute the digest from this many items.
+        text: a function. `text(numbers, world)` returns the content of a file with these items.
+        hashed: the number of items from which the digest is computed.
         together: the number of examples in each item.
     """
 

@@ -1,12 +1,13 @@
 """Prepared data on disk, and the division of a text into splits.
 
-Prepared data are a folder of arrays and a JSON file with facts about them, which is written last.
-An array is a file `<name>.<dtype>` of raw numbers, without a header. Rows of different lengths are
-stored in two arrays. The first has all rows one after the other. The second has the position at
-which each row begins, and at the end the total length.
+A folder of prepared data contains arrays, and a JSON file with facts about them, which is written
+last. An array is a file `<name>.<dtype>` of raw numbers, without a header. Rows of different
+lengths are stored in two arrays. The first has all rows one after the other. The second has the
+position at which each row begins, and at the end the total length.
 """
 
 import itertools
+import json
 import math
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from sweeper.store.errors import UserError
-from sweeper.store.files import make_directory, new_file, read_object, write_all
+from sweeper.store.files import make_directory, new_file, write_all
 from tasks.synthetic import samples
 from tasks.text.source import SPLITS, Counts, Line, Source, Texts, batches, read_line
 
@@ -55,48 +56,22 @@ def new_arrays(folder: Path, dtypes: Mapping[str, DTypeLike]) -> Iterator[Add]:
 class Arrays:
     """The arrays in a folder of prepared data, and the JSON file that describes them.
 
+    `PreparedData.setup` has checked all files before they are opened.
+
     Args:
         about: the name of the JSON file.
-        form: the format number that the JSON file must have.
-        keys: keys that the JSON file must have.
-
-    Raises:
-        UserError: the folder has no arrays, or they are incomplete or have changed.
     """
 
-    def __init__(
-        self, folder: Path, about: str, form: int, keys: Collection[str]
-    ) -> None:
+    def __init__(self, folder: Path, about: str) -> None:
         self._folder = folder
-        try:
-            found = read_object(folder / about, keys=("format", *keys))
-        except UserError as error:
-            raise self._changed() from error
-        if found is None:
-            raise UserError(
-                f"{folder} holds no prepared data; delete it. The next sweep prepares the data "
-                "again."
-            )
-
-        self.about: Mapping[str, Any] = found
-        if found["format"] != form:
-            raise self._changed()
+        self.about: Mapping[str, Any] = json.loads((folder / about).read_bytes())
 
     def mapped(self, name: str, dtype: np.dtype, *shape: int) -> NDArray[Any]:
         """Map an array into memory and return it with this shape."""
-        path = _path(self._folder, name, dtype)
-        size = math.prod(shape)
-        if not path.is_file() or path.stat().st_size != size * dtype.itemsize:
-            raise self._changed()
-        if not size:
+        if not math.prod(shape):  # an empty file cannot be mapped
             return np.empty(shape, dtype)
+        path = _path(self._folder, name, dtype)
         return np.asarray(np.memmap(path, dtype, "r", shape=shape))
-
-    def _changed(self) -> UserError:
-        return UserError(
-            f"{self._folder} has changed since it was written; delete it. The next sweep prepares "
-            "the data again."
-        )
 
 
 def _path(folder: Path, name: str, dtype: DTypeLike) -> Path:
@@ -115,8 +90,9 @@ class Corpus:
         name: the name of the text in messages.
         train: the texts from which the splits are made.
         test: the texts of the source's own test split, or None.
-        together: the number of consecutive lines in a block. All lines of a block are in the split
-            of its first kept line, so that equal lines may be in different splits.
+        together: the number of consecutive lines in a block. The first kept line of a block decides
+            the split of the whole block. With blocks of several lines, equal lines may be in
+            different splits.
     """
 
     name: str

@@ -52,8 +52,8 @@ class Counts:
     """The counts of a split's lines. `total` is the sum of `kept` and of all counts in `skipped`.
 
     Attributes:
-        skipped: the number of skipped lines, by reason.
-        repaired: the number of kept lines in which characters were replaced, by reason.
+        skipped: for each reason, the number of skipped lines.
+        repaired: for each reason, the number of kept lines in which characters were replaced.
     """
 
     total: int = 0
@@ -127,7 +127,7 @@ class Line:
 
 
 def read_line(raw: bytes | None) -> Line:
-    """Decode a line. None stands for a line longer than LINE_LIMIT. Any bytes are accepted."""
+    """Decode a line. Any bytes are accepted. `raw` is None if the line exceeds LINE_LIMIT."""
     if raw is None or len(raw) > LINE_LIMIT:
         return Line("", "too_long")
     repairs: tuple[str, ...] = ()
@@ -172,25 +172,18 @@ def check_text(path: Path, start: bytes) -> None:
 def raw_lines_of_file(path: Path) -> Iterator[bytes | None]:
     """Yield the lines of a file without line ends, and None for each line longer than LINE_LIMIT.
 
-    Raises:
-        UserError: the file is not text, or cannot be read.
+    `hash_files` has checked that the file is text.
     """
-    try:
-        with path.open("rb") as file:
-            start = file.read(SAMPLE)
-            check_text(path, start)
-            file.seek(len(BYTE_ORDER_MARK) if start.startswith(BYTE_ORDER_MARK) else 0)
-            while raw := file.readline(LINE_LIMIT + 2):  # room for \r\n
-                if raw.endswith(b"\n") or len(raw) <= LINE_LIMIT:
-                    yield raw.rstrip(b"\r\n")
-                    continue
-                while raw and not raw.endswith(b"\n"):
-                    raw = file.readline(LINE_LIMIT)
-                yield None
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be read ({error.strerror}); make it readable."
-        ) from error
+    with path.open("rb") as file:
+        if file.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
+            file.seek(0)
+        while raw := file.readline(LINE_LIMIT + 2):  # room for \r\n
+            if raw.endswith(b"\n") or len(raw) <= LINE_LIMIT:
+                yield raw.rstrip(b"\r\n")
+                continue
+            while raw and not raw.endswith(b"\n"):
+                raw = file.readline(LINE_LIMIT)
+            yield None
 
 
 def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
@@ -207,7 +200,7 @@ _PLAIN_TEST = re.compile(r"(.*/)?test(\.[^/]*|/.*)?")
 
 
 def _split_named(*words: str) -> re.Pattern[str]:
-    """Return a pattern for paths that contain one of these words, as `datasets` matches them."""
+    """Return a pattern for paths that name a split, such as "test", by the rules of `datasets`."""
     separator = r"[/\-._ \d]"
     return re.compile(rf"(?i)(.*{separator})?({'|'.join(words)})({separator}.*)?")
 
@@ -225,7 +218,7 @@ class TextFiles:
     Attributes:
         train: the files from which the splits are made.
         test: the files of the text's own test split, if it has one.
-        left_out: files that are not read, apart from hidden files and files such as README.
+        left_out: the other files. Hidden files and files such as README are not listed.
     """
 
     root: Path
@@ -235,7 +228,7 @@ class TextFiles:
 
     @property
     def names(self) -> list[str]:
-        """All files, sorted."""
+        """The names of all files, sorted."""
         return sorted((*self.train, *self.test))
 
     def bytes(self) -> int:
@@ -306,7 +299,7 @@ def _is_text(name: str) -> bool:
 
 
 def _is_about(name: str) -> bool:
-    return Path(name).stem.lower().startswith(NOT_CONTENT)
+    return re.split(r"[._-]", Path(name).name.lower())[0] in NOT_CONTENT
 
 
 def note_files(files: TextFiles) -> None:
@@ -426,7 +419,7 @@ def load_splits(
 
 
 def raw_lines_of_rows(split: Any) -> Iterator[list[bytes]]:
-    """Yield the raw lines of each row of a split from the hub."""
+    """Yield the raw lines of a split on the hub, one row after the other."""
     for batch in split.iter(batch_size=1000):
         for text in batch[COLUMN]:
             yield (text or "").encode("utf-8", "surrogatepass").split(b"\n")
@@ -460,9 +453,9 @@ class Source:
     def digest(self, data: Mapping[str, Any]) -> str:
         """Return a digest of the text.
 
-        For local text, it is a hash of all files. For generated text, it is a hash of the beginning
-        of the text. For the hub, it is the name and the revision of the data set, and a hash of the
-        files if the data set is a local folder.
+        The digest of local text is a hash of all files. The digest of generated text is a hash of
+        its beginning. The digest of a data set on the hub consists of its name and its revision. If
+        the data set is a local folder, a hash of its files is added.
         """
         if data["source"] == "hub":
             folder = Path(str(data["hub"]["path"]))
@@ -488,7 +481,10 @@ class Source:
         return f"{count}{test}, {size}, folder {found.root.name}"
 
     def root(self, data: Mapping[str, Any], folder: Path) -> Path:
-        """Return the folder of a local or generated text. Write generated text to `folder`."""
+        """Return the folder of a local or generated text.
+
+        Generated text is first written to `folder`.
+        """
         if data["source"] == "local":
             return _local(data)
         self.sample.write(folder, data["sentences"], World.of(data))
@@ -497,7 +493,7 @@ class Source:
     def texts(
         self, data: Mapping[str, Any], folder: Path
     ) -> tuple[str, Texts, Texts | None]:
-        """Return the name of the text, its training texts, and its own test texts or None.
+        """Return the name of the text, its training texts, and the texts of its test split or None.
 
         Generated text is first written to `folder`.
         """

@@ -40,7 +40,7 @@ _LONGEST = 16  # search this many characters before a full stop for an abbreviat
 def split_sentences(text: str) -> list[str]:
     """Return the sentences of a paragraph, in order. Only white space is lost.
 
-    The text is not split before a lower-case letter or after an abbreviation.
+    A full stop before a lower-case letter or after an abbreviation does not end a sentence.
     """
     sentences, start = [], 0
     for end in _END.finditer(text):
@@ -89,7 +89,10 @@ LARGEST_SAMPLE = 512_000_000  # in bytes; a million lines of LM1B have 130 MB
 
 
 def sample_of(lines: Iterable[str], most: int) -> Iterator[str]:
-    """Yield at most `most` lines and LARGEST_SAMPLE bytes, on which to train a tokenizer."""
+    """Yield the first lines, on which to train a tokenizer.
+
+    They are at most `most` lines, with at most LARGEST_SAMPLE bytes.
+    """
     left = LARGEST_SAMPLE
     for line in itertools.islice(lines, most):
         left -= len(line.encode())
@@ -104,8 +107,6 @@ def train_bpe(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     PAD and END have the ids 0 and 1.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-
-    _check_size(vocabulary_size, SMALLEST_BPE)
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -126,6 +127,9 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     """Return a lower-casing WordPiece tokenizer, like BERT's.
 
     It has at most `vocabulary_size` tokens. The first ones are BERT_MARKS.
+
+    Raises:
+        UserError: `vocabulary_size` is too small for the characters of the lines.
     """
     from tokenizers import (
         Tokenizer,
@@ -149,7 +153,13 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     # `tokenizers` would number tokens such as ##a in hash order, and these ids decide ties between
     # merges. Special tokens have fixed ids, so pass these tokens as special ones.
     continuations = ["##" + character for character in alphabet]
-    _check_size(vocabulary_size, len(BERT_MARKS) + 2 * len(alphabet))
+    smallest = len(BERT_MARKS) + 2 * len(alphabet)
+    if vocabulary_size < smallest:
+        expected = (
+            f"at least {smallest}, since each character of the text takes two tokens"
+        )
+        remedy = f"set task.vocabulary_size={smallest}"
+        raise invalid_value("task.vocabulary_size", vocabulary_size, expected, remedy)
 
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizer
@@ -223,14 +233,10 @@ def load_tokenizer(path: Path) -> Tokenizer:
     if hashlib.sha256(content).hexdigest().encode() != expected.strip():
         said = f"{path} has changed since it was written; {PREPARED_AGAIN}"
         raise UserError(said)
-    return Tokenizer.from_buffer(content)
-
-
-def _check_size(vocabulary_size: int, smallest: int) -> None:
-    if not smallest <= vocabulary_size <= LARGEST_VOCABULARY:
-        expected = f"a whole number from {smallest} to {LARGEST_VOCABULARY}"
-        remedy = "choose a size in that range"
-        raise invalid_value("task.vocabulary_size", vocabulary_size, expected, remedy)
+    tokenizer = Tokenizer.from_buffer(content)
+    # If a text spells out a special token, encode the spelling like other text.
+    tokenizer.encode_special_tokens = True
+    return tokenizer
 
 
 def _with_added(tokenizer: Tokenizer, kept: tuple[str, ...]) -> Tokenizer:

@@ -23,8 +23,8 @@ class Interruption:
     """A handler of the signals that stop this process.
 
     The first signal raises Interrupted at once. Within `deferred`, it only sets `requested`, and
-    the next call of `check` raises Interrupted. A second Ctrl-C calls `at_once`. A second SIGTERM
-    does nothing, because systemd, Slurm and the sweep may each send one.
+    the next call of `check` raises Interrupted. A second Ctrl-C calls the function `at_once`. A
+    second SIGTERM does nothing, because systemd, Slurm and the sweep may each send one.
     """
 
     def __init__(self, at_once: Callable[[], None]) -> None:
@@ -80,7 +80,7 @@ DISK = ("No space left on device", "Disk quota exceeded")
 
 
 class NotFinite(Exception):
-    """A loss or metric that is nan or infinite. The message names the step and the remedy."""
+    """The error raised if a loss or metric is nan or infinite. It names the step and the remedy."""
 
     def __init__(self, name: str, value: float, step: int) -> None:
         super().__init__(

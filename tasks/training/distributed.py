@@ -65,7 +65,7 @@ def supervise(run: Run, trainer: Mapping[str, Any], train: Callable[[str], int])
 
 
 def _meeting(nodes: int, folder: str) -> str:
-    """Return the init_method of torch.distributed, where the ranks of a run meet."""
+    """Return the init_method of torch.distributed, through which the ranks of a run connect."""
     if nodes == 1:
         # The ranks meet at a file, because any other process could connect to a port.
         return f"file://{folder}/meeting"
@@ -144,7 +144,7 @@ def _rank(
 
 
 class SecondaryAttempt(Attempt):
-    """The attempt in a rank other than 0. Such a rank records only the cause of its failure."""
+    """The attempt in a rank other than 0. It records nothing except the cause of a failure."""
 
     def heartbeat(self, **fields: Any) -> None:
         """Do nothing: rank 0 writes the heartbeat."""
@@ -153,8 +153,8 @@ class SecondaryAttempt(Attempt):
 class SynchronizedStop(Interruption):
     """An Interruption that stops all ranks after the same step if any rank received a signal.
 
-    A rank may receive two signals for one request to stop, so it ignores a second one. After a
-    second Ctrl-C, the job kills its ranks.
+    A rank may receive two signals for one request to stop, so it ignores the second signal. If the
+    user presses Ctrl-C twice, the job kills its ranks.
     """
 
     asked = False

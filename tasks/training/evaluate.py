@@ -43,8 +43,8 @@ def evaluate(
 def sampled_loss(module: TaskModule) -> dict[str, float]:
     """Return the loss on the first rows of the validation split, or {} if the task has no loss.
 
-    The sample has as many positions as a training step, or the share SAMPLED of all training
-    positions, whichever is more. It is at most the first batch. Every call uses the same rows.
+    Every call uses the same rows, from the first batch. They have as many positions as a training
+    step. If the share SAMPLED of all training positions is larger, they have that many.
     """
     if "test/loss" not in module.measured:
         return {}

@@ -1,7 +1,7 @@
-"""One training job, from a frozen record to a result.
+"""One training job, from the record of a run to its result.
 
-A job claims an attempt, continues from the newest intact checkpoint, builds its data and its model,
-trains (loop.py), evaluates and publishes the result.
+A job claims a new attempt at the run, continues from the newest intact checkpoint, builds its data
+and its model, trains (loop.py), evaluates and publishes the result.
 
 The job reads the record in a run directory. It writes result.json, or exit.json with the cause of a
 failure. This file is stop 5 of the road through the code in CONTRIBUTING.md. Read loop.py next, and
@@ -53,7 +53,9 @@ class Elsewhere(Exception):
 
 
 class Job:
-    """One rank's part of an attempt at a run.
+    """One rank's part of a training job.
+
+    The constructor claims a new attempt at the run, and `work` trains.
 
     Raises:
         Elsewhere: another process is already training the run.
@@ -87,7 +89,7 @@ class Job:
         self._terminal = 2
 
     def _claim(self) -> None:
-        """Claim an attempt that continues from the newest intact checkpoint, if any."""
+        """Claim a new attempt, which continues from the newest intact checkpoint, if any."""
         for path in self._run.checkpoints():
             try:
                 checkpoint.verify(path, self._run.id)
@@ -265,28 +267,24 @@ class Job:
         if cause is Cause.OUT_OF_GPU_MEMORY:
             message += self._indivisible
 
-        trace = (
-            ""
-            if interrupted or isinstance(error, UserError)
-            else traceback.format_exc()
-        )
-        print(trace, end="", file=sys.stderr)
+        if not interrupted and not isinstance(error, UserError):
+            traceback.print_exc()
         print(f"{cause}: {message}", file=sys.stderr)
         os.write(self._terminal, f"{self._run.id}: {cause}: {message}\n".encode())
 
         code = INTERRUPTED if interrupted else 1
         self._close_mirror(code)
-        self._finish(cause, message, trace)
+        self._finish(cause, message)
         return code
 
     def _close_mirror(self, code: int) -> None:
         if self._mirror is not None:
             self._mirror.finish(code)
 
-    def _finish(self, cause: Cause, message: str = "", trace: str = "") -> None:
+    def _finish(self, cause: Cause, message: str = "") -> None:
         self._over.set()
         try:
-            self._attempt.finish(cause, message, trace)
+            self._attempt.finish(cause, message)
         except OSError as error:
             # The disk may be full. The log already names the cause.
             print(f"exit.json could not be written: {error}", file=sys.stderr)

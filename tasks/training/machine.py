@@ -79,10 +79,10 @@ def compute_repeatably(kind: str) -> None:
 
 
 def waited_seconds() -> float:
-    """Return how long this process was ready and waited for a processor.
+    """Return how long this process was ready to run but waited for a processor.
 
-    Linux counts this time for each thread. Return the time of the thread that waited longest. On
-    other systems, return nan.
+    Linux counts this time for each thread. Return the longest time of any thread. On other systems,
+    return nan.
     """
     files = Path("/proc/self/task").glob("*/schedstat")
     waits_ns = [int(text.split()[1]) for file in files if (text := _text(file))]
@@ -90,7 +90,10 @@ def waited_seconds() -> float:
 
 
 def used(kind: str, count: int) -> dict[str, Any]:
-    """Return the name of the devices. For GPUs, add the peak memory of tensors, in bytes."""
+    """Return {"device": the name of the devices}, such as "2 x NVIDIA H200".
+
+    For GPUs, add `max_memory_allocated`, the peak memory of tensors in bytes.
+    """
     name = torch.cuda.get_device_name() if kind == "cuda" else cpu_name()
     peak = (
         {"max_memory_allocated": torch.cuda.max_memory_allocated()}
@@ -125,7 +128,7 @@ def facts(kind: str) -> dict[str, Any]:
 
 
 def code_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return digests of the code that a run depends on, and the plugins that its config uses."""
+    """Return digests of the code that a run executes, and the plugins that its config uses."""
     named = registry.named_by(config)
     found = [made for kind, name in named if (made := registry.made_of(kind, name))]
     parts = loaded_code().parts(config["task"]["name"], found)

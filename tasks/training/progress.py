@@ -54,7 +54,10 @@ SAMPLES = 8
 
 
 class RunContext(NamedTuple):
-    """The objects that the parts of one job share."""
+    """A run, its current attempt, its metrics log and its signal handler.
+
+    The recorder, the checkpointer and the training loop of a job share them.
+    """
 
     run: Run
     attempt: Attempt
@@ -67,13 +70,14 @@ class Recorder:
 
     Every `log_every` steps it writes a row of metrics and a heartbeat. Every `validate_every` steps
     it evaluates the validation split. If `validate_every` is 0, it logs the loss on a few
-    validation rows, SAMPLES times in a run. Losses stay on the device between two rows of metrics,
-    so the host rarely waits.
+    validation rows instead, SAMPLES times in a run. Losses stay on the device until the next row of
+    metrics, so the host rarely waits.
 
     Attributes:
         validation: the metrics of the last validation on the whole split.
-        times: an array (2,) of sums over all attempts: the seconds that training steps took, and
-            the seconds for which the process waited for a processor during these steps.
+        times: an array (2,). The first element is the seconds that training steps took. The second
+            is the seconds for which the process waited for a processor meanwhile. Both are summed
+            over all attempts.
         seconds_before: the seconds of training steps in earlier attempts.
     """
 
@@ -93,7 +97,8 @@ class Recorder:
     def on_train_start(self, step: int) -> None:
         """Start the clocks at `step`.
 
-        First validate, if an earlier attempt was interrupted when a validation was due.
+        If an earlier attempt was interrupted before a validation that is due at `step`, validate
+        first.
         """
         self._validate(step)
         self._since = _clocks()
@@ -107,7 +112,7 @@ class Recorder:
         self._validate(step)
 
     def _validate(self, step: int) -> None:
-        """Validate if a validation is due at this step, and has not been done."""
+        """Validate if a validation is due at this step and was not done before."""
         steps = self._trainer.steps
         every = self._trainer.validate_every or math.ceil(steps / SAMPLES)
         due = step > 0 and (step % every == 0 or step == steps)
@@ -195,7 +200,7 @@ class Recorder:
 
 
 def _clocks() -> np.ndarray:
-    """Return the wall clock and how long this process waited for a processor, in seconds."""
+    """Return the time, and how long this process has waited for a processor, both in seconds."""
     return np.array([time.perf_counter(), machine.waited_seconds()])
 
 

@@ -21,7 +21,8 @@ class Steps:
     """A callable that takes one training step at a time.
 
     Args:
-        parts: the number of parts into which a step splits this rank's rows; at most one per row.
+        parts: the number of parts into which a step splits this rank's rows. If there are fewer
+            rows, each row is a part.
     """
 
     def __init__(self, fabric: Fabric, module: TaskModule, parts: int = 1) -> None:
@@ -63,7 +64,7 @@ class Steps:
     def can_capture(self) -> bool:
         """Return whether CUDA graphs are enabled and can capture a step.
 
-        They need a single GPU that computes all rows at once.
+        A graph can capture a step only if a single GPU computes all rows at once.
         """
         # The optimizer must have the option `capturable`, which Muon lacks.
         capturable = all("capturable" in group for group in self.optimizer.param_groups)

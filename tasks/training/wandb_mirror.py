@@ -78,9 +78,9 @@ class Mirror:
 def start(section: LoggerSection, run: Run) -> Any:
     """Start a W&B run and return it. It is offline if the server cannot be reached.
 
-    All runs write to the same folder, from which `wandb sync` uploads them. Each attempt starts a
-    new offline record there. The record also has the rows of earlier attempts, whose records are
-    deleted. Otherwise the upload of one attempt would overwrite that of another.
+    `wandb sync` uploads the offline records of all runs from one folder. If a run has several
+    attempts, the upload of one record would overwrite the upload of another. Therefore the new
+    record also gets the rows of earlier attempts, and earlier records are deleted.
     """
     import wandb  # imported here because it takes a second and is optional
 

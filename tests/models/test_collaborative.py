@@ -166,3 +166,19 @@ def test_a_larger_size_is_nearer_and_nothing_random_decides():
     first = factorise(query_HPD, key_HPD, 7)
     torch.manual_seed(2)
     assert all(map(torch.equal, first, factorise(query_HPD, key_HPD, 7)))
+
+
+@pytest.mark.parametrize("size", [80, 64, 70])
+def test_heads_larger_than_the_embedding_have_equal_products(size):
+    query_HPD, key_HPD = torch.randn(2, 2, 40, 32, dtype=torch.float64)
+    assert _error(query_HPD, key_HPD, size) < 1e-12
+
+
+@pytest.mark.parametrize("size", [8, 11, 14])
+def test_equal_heads_and_heads_of_zero_can_be_factorised(size):
+    pytest.importorskip("tensorly")
+    query_HPD, key_HPD = torch.randn(2, H, P, D, dtype=torch.float64)
+    equal = (one[:1].expand(H, -1, -1) for one in (query_HPD, key_HPD))
+    assert _error(*equal, size) < 1e-3
+    query_HPD[2] = 0
+    assert _error(query_HPD, key_HPD, size) < (0.5 if size < 10 else 1e-6)

@@ -69,12 +69,6 @@ def test_every_real_position_sees_every_real_position_and_no_padding(encoder, ba
     assert model(*batch[:2], torch.zeros_like(real_BT)).isfinite().all()
 
 
-def test_a_row_longer_than_the_positions_is_refused(encoder):
-    tokens = torch.zeros(1, ENCODER["positions"] + 1, dtype=torch.long)
-    with pytest.raises(ValueError, match=r"a larger model\.positions"):
-        encoder()(tokens, tokens, tokens == 0)
-
-
 def test_dropout_is_where_bert_has_it(encoder, batch):
     """BERT drops embeddings, residual branches and attention weights, but no activations."""
     model = encoder(dropout=1.0).train()

@@ -8,9 +8,10 @@ from functools import partial
 import pytest
 import torch
 
+from headroom_attention.trained import heads_by_layer
 from models.attention.multi_head import MultiHeadAttention
 from models.attention_map import attention_weights
-from models.head_sizes import UnevenAttention, distinct_sizes, heads_by_layer
+from models.head_sizes import UnevenAttention, distinct_sizes
 from models.transformer import Decoder, Encoder
 from sweeper.store.registry import ATTENTION, names
 from tasks.config.architecture import variant
@@ -32,7 +33,7 @@ def test_a_list_of_one_size_is_the_plain_model_to_the_bit(model, sizes):
 def test_weights_of_heads_stand_in_the_order_of_their_sizes():
     layer, x_BTD = UnevenAttention(MultiHeadAttention, D, SIZES), torch.randn(B, T, D)
     parts = attention_weights(lambda: layer(x_BTD))
-    [found_BHTT] = heads_by_layer(parts, 1, len(SIZES), [SIZES], dim=1)
+    [found_BHTT] = heads_by_layer(parts, 1, len(SIZES), [SIZES])
     smallest, middle, largest = parts  # two heads of size 2, one of 5 and one of 13
     expected = (middle[:, 0], smallest[:, 0], largest[:, 0], smallest[:, 1])
     assert torch.equal(found_BHTT, torch.stack(expected, 1))
@@ -100,3 +101,27 @@ def test_heads_of_any_size_are_drawn_as_in_a_layer_of_all_of_them():
         for weight in (group.qkv.weight, group.output.weight):
             assert weight.abs().max().item() == pytest.approx(bound, rel=0.05)
             assert weight.abs().max().item() <= bound
+
+
+def test_queries_and_keys_drawn_by_head_do_not_depend_on_the_other_heads():
+    layer = UnevenAttention(partial(MultiHeadAttention, glorot="head"), 32, [8, 8, 56])
+    for group in layer.groups:
+        queries, keys, values = group.qkv.weight.chunk(3)
+        for weight, width in (
+            (queries, group.head_size),
+            (keys, group.head_size),
+            (values, 72),
+        ):
+            bound = (6 / (32 + width)) ** 0.5
+            assert weight.abs().max().item() == pytest.approx(bound, rel=0.05)
+
+
+@pytest.mark.parametrize("name", names(ATTENTION))
+def test_heads_of_several_sizes_have_one_output_bias(name):
+    plain = variant(name)(D, len(SIZES), 2, bias=True)
+    uneven = UnevenAttention(variant(name), D, SIZES, bias=True)
+    biases = [
+        sum(one.endswith("output.bias") for one, _ in layer.named_parameters())
+        for layer in (plain, uneven)
+    ]
+    assert biases == [1, 1]

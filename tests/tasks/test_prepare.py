@@ -90,22 +90,43 @@ def test_text_that_is_not_the_planned_one_is_refused(of, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("name", SHAPING_ONE)
+def test_text_in_another_encoding_is_refused_before_it_is_read(name, tmp_path):
+    root = tmp_path / "text"
+    root.mkdir()
+    for file in ("a.txt", "train.jsonl", "dev_matched.jsonl", "train.json", "dev.json"):
+        (root / file).write_text("It rained.", encoding="utf-16")
+    local = {"data.source": "local", "data.root": str(root)}
+    with pytest.raises(UserError, match="is UTF-16: expected UTF-8"):
+        prepared_folder(tmp_path, {**SMALL[name], **local})
+
+
 def files(folder):
     every = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return [path for path in every if path.relative_to(folder).parts[0] != "sample"]
 
 
-def test_one_bit_of_any_prepared_file_is_noticed(of):
+def one_bit_flipped(content):
+    place = len(content) // 2
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [one_bit_flipped, lambda content: content[:-9], None],
+    ids=["one_bit", "cut", "missing"],
+)
+def test_damage_to_any_prepared_file_is_noticed(of, damaged):
     changes, outputs, folder = of
     facts = opened_data(outputs, changes).facts
-    found = files(folder)
-    assert len(found) >= 8
+    # Without digests, the data are prepared again.
+    found = [path for path in files(folder) if damaged or path.name != DIGESTS]
+    assert len(found) >= 7
     for path in found:
         before = path.read_bytes()
-        place = len(before) // 2
-        path.write_bytes(
-            before[:place] + bytes([before[place] ^ 1]) + before[place + 1 :]
-        )
+        path.unlink()
+        if damaged:
+            path.write_bytes(damaged(before))
         with pytest.raises(UserError, match=path.name):
             opened_data(outputs, changes)
         path.write_bytes(before)

@@ -104,6 +104,7 @@ LONGER = {
     [
         (PRETRAINING, {"task.second_phase.steps": 19}, "expected fewer than"),
         (PRETRAINING, {"model.tie_embeddings": False}, "expected true"),
+        (PRETRAINING, {"model.positions": 66}, "expected at least 67"),
         (MNLI, {"task.batch_tokens": 36}, "expected a multiple"),
         (MNLI, LONGER, "expected at most model.positions=71"),
         (SQUAD, {"task.question_length": 26}, "expected at most 25"),

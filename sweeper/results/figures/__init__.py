@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,7 +81,10 @@ def _mark(into: Path, table: Table) -> Path:
 def _digest(into: Path, table: Table) -> str:
     """Return a digest of a table and of the files of its figure."""
     files = [digest_of_file(_file(into, table, kind)) for kind in KINDS]
-    return sha256_of([table.experiment, csv_text(table), *files])
+    # The caption depends on these, except for the number of the plan.
+    about = {key: own for key, own in table.provenance.items() if key != "number"}
+    code = table.code and asdict(table.code)
+    return sha256_of([table.experiment, about, code, csv_text(table), *files])
 
 
 def _drawn(table: Table, kinds: Sequence[str]) -> dict[str, bytes]:

@@ -354,6 +354,49 @@ experiment:
     assert {run.parent for run in more.runs.values()} - {None} <= more.runs.keys()
 
 
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "experiment=fig1 experiment.tuned=true optimizer.weight_decay=${optimizer.learning_rate}",
+        "experiment=fig1 optimizer.warmup_steps=${model.heads}",
+        "seed=3,4 optimizer.warmup_steps=${seed}",
+    ],
+)
+def test_a_value_cannot_refer_to_a_key_that_is_set_later(plan, typed):
+    with pytest.raises(UserError, match=r"=\$\{.*\}: expected a value without "):
+        plan(*typed.split())
+    assert plan(
+        "optimizer.warmup_steps=2", "trainer.log_every=${optimizer.warmup_steps}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        (
+            "model.heads: 8, model.head_size: 4",
+            "model.heads=8: expected 4, the value of",
+        ),
+        ("model.activation: silu", "model.activation=silu: expected relu"),
+    ],
+)
+def test_an_arm_with_a_parent_has_the_parents_model(
+    plan, with_experiment, changed, told
+):
+    text = f"""
+# @package _global_
+experiment:
+  title: A child that would read other weights
+  metric: test/perplexity
+  seeds: [0]
+  arms:
+    first: {{set: {{model.heads: 4, model.head_size: 8}}}}
+    child: {{parent: first, set: {{trainer.steps: 7, {changed}}}}}
+"""
+    with pytest.raises(UserError, match=re.escape(told)):
+        plan("experiment=child", conf=with_experiment("child", text))
+
+
 def exhaustive(count, target: int, step: int) -> int:
     return min(range(step, 400 * step, step), key=lambda x: (abs(count(x) - target), x))
 

@@ -10,7 +10,7 @@ from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import verdicts_on
 from sweeper.results.paper_tables import summarise
 from sweeper.results.points import baselines, measures, points
-from sweeper.results.remarks import missing, mixed, not_learned
+from sweeper.results.remarks import missing, mixed, not_learned, standing
 from sweeper.results.table import COLUMNS, exported
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.finetuned import FINETUNE, MODELS, Finetuned, score
@@ -286,6 +286,43 @@ def test_settings_at_chance_are_not_learned(tmp_path, chance, others, closing):
     assert not_learned(replace(table, experiment=about)) == [
         told.replace("MNLI ", "", 1)
     ]
+
+
+def test_a_baseline_of_zero_and_a_run_without_baselines_are_no_fault(tmp_path):
+    sweep = Sweep(labels={"fixed": "fixed"})
+    for heads, unigram in ((2, 0.0), (4, 0.0)):
+        sweep.add("fixed", {"model.heads": heads}, Model(64, heads, 32), {0: 3.0})
+        about = {"test/perplexity": 3.0, "test/unigram_perplexity": unigram}
+        sweep.results[sweep.points[-1]["run"]]["metrics"] = about
+    assert "2 of 2 runs have not learned" in not_learned(sweep.table(tmp_path))[0]
+
+
+def test_models_without_n_gram_models_are_left_out_of_all_models(tmp_path):
+    sweep = Sweep(labels={"fixed": "fixed"})
+    for heads, grams in (
+        (2, {"unigram": 90.0, "bigram": 40.0, "trigram": 20.0}),
+        (4, {}),
+    ):
+        sweep.add("fixed", {"model.heads": heads}, Model(64, heads, 32), {0: 1.0})
+        metrics = {f"test/{name}_perplexity": value for name, value in grams.items()}
+        sweep.results[sweep.points[-1]["run"]]["metrics"] = {
+            "test/perplexity": 60.0 / heads,
+            **metrics,
+        }
+    [told] = standing(sweep.table(tmp_path))
+    assert told.endswith("; models without a parent are between bigram and trigram.")
+
+
+def test_each_run_is_compared_with_the_baseline_on_its_own_data(tmp_path):
+    sweep = Sweep(labels={"fixed": "fixed"})
+    for heads, perplexity, unigram in ((2, 21.5, 22.0), (4, 110.0, 200.0)):
+        sweep.add("fixed", {"model.heads": heads}, Model(64, heads, 32), {0: 1.0})
+        sweep.results[sweep.points[-1]["run"]]["metrics"] = {
+            "test/perplexity": perplexity,
+            "test/unigram_perplexity": unigram,
+        }
+    [told] = not_learned(sweep.table(tmp_path))
+    assert told.endswith("heads=2 (1 of 1 seed).")
 
 
 @pytest.mark.parametrize("metric", ["perplexity", "perplexity_per_word", "loss"])

@@ -154,6 +154,19 @@ def test_what_does_not_lie_on_a_curve_gives_no_speedup(tmp_path, times, seeds):
     assert found["speedup"] == {}
 
 
+@pytest.mark.parametrize("other", ["parent", "rows"])
+def test_curves_that_cannot_be_compared_give_no_speedup(tmp_path, other):
+    """The curve of a child does not show its parent's cost, and samples differ in their rows."""
+    table = with_curves(two_arms().table(tmp_path), 1.5)
+    for row in table.rows:
+        if row["arm"] == "matched" and other == "parent":
+            row["parent"] = "lm1b-of-another-plan"
+        elif row["arm"] == "matched":
+            every = {"trainer.validate_every": 188}
+            table.files[row["run"]] = replace(table.files[row["run"]], config=every)
+    assert contrast(table)["speedup"] == {}
+
+
 def test_seeds_that_are_to_come_change_no_speedup(tmp_path):
     sweep = two_arms(4)
     sweep.points = [

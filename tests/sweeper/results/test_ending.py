@@ -153,6 +153,23 @@ def test_a_figure_is_drawn_again_where_it_is_not_as_drawn_from_its_table_and_onl
         assert drawn()[1] == second[1]
 
 
+def test_a_figure_is_drawn_again_after_another_plan_asked_about_its_runs(tmp_path):
+    """Then the claims share the error, and the caption names a higher confidence."""
+    drawn = set()
+    for name, claim in (
+        ("first", "fixed_keeps_improving"),
+        ("other", "saves_parameters"),
+    ):
+        asked = figure1()
+        asked.name, asked.claims = name, (claim,)
+        for point in asked.points:
+            point["experiment"] = name
+        asked.write(tmp_path)
+        ended(tmp_path, "first")
+        drawn.add((tmp_path / "figures" / "first.svg").read_bytes())
+    assert len(drawn) == 2
+
+
 def mirrored(sweep, experiment, mode="offline"):
     """Return the sweep with runs that are mirrored to W&B."""
     for record in sweep.records.values():

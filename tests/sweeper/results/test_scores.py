@@ -170,3 +170,46 @@ def test_the_command_prints_verdicts_and_tells_by_its_exit_code(tmp_path, capsys
     assert main(["judge", str(path)]) == 2
     assert "add --better lower or --better higher" in capsys.readouterr().err
     assert main(["judge", str(tmp_path / "none.csv"), "--better", "lower"]) == 2
+
+
+def test_seeds_that_are_equal_numbers_are_one_seed():
+    table = scores({"a": 0.0, "b": -0.6})
+    spelled = table.assign(seed=table["seed"].astype(str))
+    spelled.loc[spelled["arm"] == "b", "seed"] += ".0"
+    found = [judge_scores(one, better="lower")[0].sentence for one in (table, spelled)]
+    assert found[0] == found[1]
+    with pytest.raises(UserError, match="Arm a has two rows with seed=0"):
+        judge_scores(pd.concat([table, spelled.assign(seed=" 0.0")]), better="lower")
+
+
+def test_the_first_arm_of_the_file_is_the_baseline_of_every_metric():
+    table = by_metric({"a": 0.0, "b": -0.6}, "loss", "error")
+    table = pd.concat([table[table["metric"] == "loss"], table[::-1]]).drop_duplicates()
+    found = judge_scores(table, better="lower")
+    assert [one.claim for one in found] == ["b", "b"]
+
+
+def test_right_and_wrong_answers_are_scores():
+    draw = np.random.default_rng(3)
+    rows = [
+        (arm, row, draw.random() < share)
+        for arm, share in (("a", 0.2), ("b", 0.9))
+        for row in range(60)
+    ]
+    table = pd.DataFrame(rows, columns=["arm", "seed", "value"])
+    [found] = judge_scores(table, better="higher")
+    assert found.verdict is Decision.SUPPORTED
+
+
+def test_arms_and_points_with_one_joined_name_are_refused():
+    table = scores({"x": 0.0, "x y": 1.0})
+    table["point"] = np.where(table["arm"] == "x", "y z", "z")
+    with pytest.raises(UserError, match="have one name when they are joined"):
+        judge_scores(table, better="lower")
+
+
+def test_rows_with_more_cells_than_the_header_are_refused(tmp_path, capsys):
+    path = tmp_path / "scores.csv"
+    path.write_text("arm,seed,value\na,0,3.2,600.1\nb,0,3.1,610.0\n")
+    assert main(["judge", str(path), "--better", "lower"]) == 2
+    assert "more cells than its header" in capsys.readouterr().err

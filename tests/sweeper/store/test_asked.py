@@ -30,3 +30,10 @@ def test_what_is_asked_anew_of_forgotten_runs_is_late(tmp_path):
         asked({"claims": ["c"], **margin}), asked_in(tmp_path), lambda run: False
     )
     assert late == {"margin test/loss 1 %": RUNS[:2]}
+
+
+def test_what_is_asked_anew_of_runs_that_were_forgotten_one_by_one_is_late(tmp_path):
+    for run in RUNS:
+        note_forgotten(tmp_path, run, [], [run])
+    late = late_terms(asked({"claims": ["c"]}), asked_in(tmp_path), lambda run: False)
+    assert late["claim c"] == RUNS

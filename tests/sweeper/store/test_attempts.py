@@ -88,11 +88,7 @@ def test_a_beat_that_cannot_be_written_or_read_ends_nothing(run, failing):
 
 def test_the_first_word_about_the_end_stays(run):
     attempt = run.claim({})
-    words = {
-        "cause": "nan",
-        "message": "loss is nan at step 7",
-        "traceback": "Traceback",
-    }
+    words = {"cause": "nan", "message": "loss is nan at step 7"}
     assert attempt.finish(*words.values())
     assert not attempt.finish("crash", "the process is gone")
     assert attempt.exit() == words

@@ -118,15 +118,15 @@ def test_older_versions_of_transformers_read_the_base_of_rotations_by_its_own_ke
     [
         (
             {"model.position_encoding": "sinusoidal", "model.rotary_base": 10_000.0},
-            "model.position_encoding=sinusoidal: expected rotary, since Hugging Face's classes "
-            "support no other value; export a run of model=today whose heads have one size.",
+            "model.position_encoding=sinusoidal: expected rotary, as in model=today, since "
+            "Hugging Face's classes support no other value; export a run with that value.",
         ),
-        ({"model.biases": True}, "model.biases=true: expected false, since"),
+        ({"model.biases": True}, "model.biases=true: expected false, as in"),
         (
             {"model.normalisation": "layer"},
-            "model.normalisation=layer: expected rms, since",
+            "model.normalisation=layer: expected rms, as in",
         ),
-        ({"model.rotary_size": 4}, "model.rotary_size=4: expected null, since"),
+        ({"model.rotary_size": 4}, "model.rotary_size=4: expected null, as in"),
         (
             {"model.head_size": [4, 6]},
             "model.head_size=[4, 6]: expected one size for all heads",

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from sweeper.store.errors import UserError
 from tasks.fine_tuning.data import ROUND, Sequences, write
 
 TEXTS = [
@@ -41,9 +40,3 @@ def test_a_batch_is_as_long_as_its_longest_row_and_never_longer_than_allowed(fol
     assert rows.rows(np.array([0, 3]), longest=128)["tokens"].shape == (2, ROUND)
     assert rows.rows(np.array([0, 2]), longest=128)["tokens"].shape == (2, 2 * ROUND)
     assert rows.rows(np.array([0, 2]), longest=47)["tokens"].shape == (2, 47)
-
-
-def test_rows_that_were_not_finished_are_not_there(folder):
-    (folder / "about.json").unlink()
-    with pytest.raises(UserError, match="holds no prepared data; delete it"):
-        Sequences(folder)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweeper.store.errors import UserError
 from tasks.lm1b.data import ABOUT, OPEN_ROWS, FirstFit, Joined, PackedRows, expand, pack
 from tasks.synthetic.samples import World
 from tasks.synthetic.samples import sentences as generated
@@ -157,20 +156,3 @@ def test_bytes_that_are_no_utf_8_are_told(tmp_path, capsys):
         "note: lines: 1 line had bytes that are not UTF-8, which were replaced; save the text as "
         "UTF-8.\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "damaged"),
-    [
-        ("rows.uint16", lambda content: content[:-2]),
-        ("rows.json", lambda content: content.replace(b'"format": 1', b'"format": 0')),
-    ],
-    ids=["cut", "other_format"],
-)
-def test_rows_that_are_not_as_written_are_refused(tmp_path, name, damaged):
-    pack_test(tmp_path, corpus_of(LINES), lambda: FirstFit(31))
-    content = (tmp_path / name).read_bytes()
-    assert damaged(content) != content
-    (tmp_path / name).write_bytes(damaged(content))
-    with pytest.raises(UserError, match="delete it"):
-        PackedRows(tmp_path)

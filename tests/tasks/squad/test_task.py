@@ -12,7 +12,7 @@ from tasks.squad.dataset import SQuAD, question_of
 from tests.tasks.small import SQUAD, evaluated, opened
 from tests.tasks.squad import official_evaluator
 
-NOWHERE = "no answer occurs in the context"
+NOWHERE = "no answer is at its answer_start"
 CONTEXT = "The caf\u00e9 sold gold. Gold, not old gold paint, was cheap."
 
 
@@ -31,26 +31,18 @@ def _answer(text, start):
     [
         pytest.param([_answer("gold", 14)], 14, "gold", id="where_it_should"),
         pytest.param([_answer("gold ", 34)], 34, "gold", id="white_space_left_off"),
-        pytest.param([_answer("cheap", 3)], 50, "cheap", id="found_in_the_only_place"),
-        pytest.param([_answer("cheap", None)], 50, "cheap", id="no_place_given"),
-        pytest.param([_answer("cheap", -3)], 50, "cheap", id="negative"),
-        pytest.param([_answer("cheap", 10**9)], 50, "cheap", id="beyond"),
-        pytest.param([_answer("cheap", True)], 50, "cheap", id="true_is_no_place"),
-        pytest.param([_answer("gold", 13)], -1, "", id="in_several_places"),
-        pytest.param([_answer("sol", 0)], -1, "", id="part_of_a_word"),
-        pytest.param([_answer("silver", 14)], -1, "", id="nowhere"),
+        pytest.param([_answer("cheap", 3)], -1, "", id="elsewhere"),
+        pytest.param([_answer("cheap", None)], -1, "", id="no_place_given"),
+        pytest.param([_answer("cheap.", -6)], -1, "", id="negative"),
+        pytest.param([_answer("cheap", 10**9)], -1, "", id="beyond"),
+        pytest.param([_answer("he", True)], -1, "", id="true_is_no_place"),
         pytest.param([_answer("", 5), _answer(" ", 8)], -1, "", id="empty"),
         pytest.param(
             [_answer("silver", 1), _answer("gold", 14)], 14, "gold", id="the_second"
         ),
-        pytest.param(
-            [_answer("cheap", 1), _answer("gold", 14)], 14, "gold", id="standing_first"
-        ),
     ],
 )
-def test_an_answer_is_where_it_stands_or_in_the_one_place_it_can_be(
-    answers, start, text
-):
+def test_an_answer_that_is_not_where_it_says_is_dropped(answers, start, text):
     question = _question(*answers)
     assert isinstance(question, Question)
     assert (question.start, question.text) == (start, text)
@@ -152,14 +144,14 @@ def _own_questions(root):
             "id": f"q{number}",
             "question": f"What number {number}?",
             "answers": [
-                {"text": text, "answer_start": PARAGRAPH.index(text)},
+                _answer(text, PARAGRAPH.index(text)),
                 {"text": "no"},
             ],
         }
         for number, text in enumerate(GOLD)
     ]
     short = [
-        {"id": n, "question": "What?", "answers": [{"text": "Gold"}]} for n in SHORT
+        {"id": n, "question": "What?", "answers": [_answer("Gold", 0)]} for n in SHORT
     ]
     root.mkdir()
     for name, own, others in (
@@ -189,8 +181,7 @@ def test_answers_are_cut_from_the_text_to_the_letter(tmp_path):
         "task.stride": 23,
     }
     task = opened(tmp_path, {**SQUAD, **changes, **lengths, "task.answer_length": 37})
-    facts = task.data.facts
-    assert facts["test_rows"] > facts["test_questions"] == len(GOLD) + len(SHORT)
+    assert len(task.data.splits["test"]) > len(GOLD) + len(SHORT)
     assert len({batch["tokens"].shape[1] for batch in task.data.batches("test")}) > 1
     metrics = evaluated(task, model=Oracle(task, "test"))
     [predictions] = task.files().values()

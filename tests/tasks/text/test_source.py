@@ -44,12 +44,20 @@ def test_reasons_are_counted_by_name(tmp_path):
     assert counts.repaired == {"invalid_utf8": 1, "nul": 1}
 
 
-def test_latin_1_is_refused_and_a_damaged_letter_is_mended(tmp_path):
-    french = "La fenêtre de la petite mère était fermée.\n" * 50
-    with pytest.raises(UserError, match=r"file\.txt is not text in UTF-8"):
-        list(lines_of(tmp_path, french.encode("latin-1")))
-    damaged = french.encode() + b"La fen\xeatre.\n"
+FRENCH = "La fenêtre de la petite mère était fermée.\n" * 50
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_other_encodings_than_utf_8_are_refused(tmp_path, encoding):
+    (tmp_path / "file.txt").write_text(FRENCH, encoding=encoding)
+    with pytest.raises(UserError, match=r"file\.txt is .*save it as UTF-8"):
+        hash_files(find_files(tmp_path))
+
+
+def test_a_damaged_letter_is_mended(tmp_path):
+    damaged = FRENCH.encode() + b"La fen\xeatre.\n"
     assert [len(line.repairs) for line in lines_of(tmp_path, damaged)] == [0] * 50 + [1]
+    assert hash_files(find_files(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -74,6 +82,22 @@ def test_a_test_file_of_a_folder_is_not_trained_on(tmp_path, name):
     # Version 0.1.0 also tested on these two files, so the digest has not changed.
     as_before = hash_files(replace(found, train=(*found.train, name), test=()))
     assert (hash_files(found) == as_before) == (name in ("test.txt", "test/a.txt"))
+
+
+@pytest.mark.parametrize(
+    ("name", "is_text"),
+    [
+        ("notice board.txt", True),
+        ("licensed.txt", True),
+        ("README.txt", False),
+        ("license-mit.txt", False),
+        ("NOTICE", False),
+    ],
+)
+def test_files_about_the_text_are_left_out_by_their_whole_name(tmp_path, name, is_text):
+    for path in ("a.txt", name):
+        (tmp_path / path).write_text(path)
+    assert (name in find_files(tmp_path).train) == is_text
 
 
 def test_files_that_are_left_out_and_equal_files_are_named(tmp_path, capsys):

@@ -91,10 +91,10 @@ def test_no_text_can_write_the_marks(text):
     assert not {PAD, END} & {*ids}
 
 
-@pytest.mark.parametrize("size", [0, 257, 65_536])
-def test_impossible_sizes_are_refused(size):
-    with pytest.raises(UserError, match=f"vocabulary_size={size}"):
-        train_bpe(LINES, size)
+def test_a_vocabulary_without_room_for_the_characters_is_refused():
+    assert train_wordpiece(["abc"], 11).get_vocab_size() == 11
+    with pytest.raises(UserError, match="vocabulary_size=10: expected at least 11"):
+        train_wordpiece(["abc"], 10)
 
 
 def test_storing_gives_back_the_same_tokenizer(tmp_path):
@@ -102,6 +102,14 @@ def test_storing_gives_back_the_same_tokenizer(tmp_path):
     save_tokenizer(BPE, path)
     assert load_tokenizer(path).to_str() == BPE.to_str()
     assert not list(tmp_path.glob(".*.tmp"))
+
+
+def test_a_special_token_in_a_text_is_encoded_like_other_text(tmp_path):
+    path = tmp_path / "tokenizer.json"
+    save_tokenizer(train_wordpiece(["The [MASK] is a [SEP] ."] * 20, 120), path)
+    [ids] = pieces_of(load_tokenizer(path), ["the [MASK] [SEP]"])
+    special = {*range(len(BERT_MARKS))} - {BERT_MARKS.index("[UNK]")}
+    assert not special & {*ids}
 
 
 def test_wordpiece_is_berts():

@@ -42,7 +42,7 @@ def test_the_cause_of_a_failure_is_told_apart(sabotage, cause, outputs):
     word = last_word(run)
     assert word["cause"] == cause
     assert word["message"]
-    assert "Traceback" in word["traceback"]
+    assert "Traceback" in run.attempts()[0].log_path.read_text()
     assert run.status().state is State.FAILED
     assert cause in (outputs / "terminal.txt").read_text()
 

@@ -14,6 +14,7 @@ from sweeper.store.errors import UserError
 from tasks.inheritance import adapted
 from tests.models.conftest import DECODER
 from tests.tasks.jobs import ended, science
+from tests.tasks.small import made
 
 WIDTH = 15
 
@@ -52,6 +53,17 @@ def test_of_full_size_the_outputs_are_those_of_the_original(kind, dtype, toleran
         model.load_state_dict(weights)
         found_BTD = model(*inputs)
         assert torch.allclose(found_BTD, wanted_BTD, rtol=0, atol=tolerance) == near
+
+
+def test_coordinates_that_the_parent_does_not_need_can_learn():
+    original = Decoder(**DECODER)
+    model = Decoder(**DECODER, attention=_shared(WIDTH + 2))
+    model.load_state_dict(adapted(model, original.state_dict(), DECODER["heads"]))
+    tokens, segments, positions = _inputs(Decoder)
+    model(tokens, segments, positions).square().sum().backward()
+    for block in model.blocks:
+        gradient_SD = block.attention.key.weight.grad
+        assert gradient_SD.any(dim=1).all()
 
 
 def test_weights_that_share_already_are_taken_as_they_are():
@@ -93,6 +105,18 @@ def test_without_tensorly_one_sentence_says_what_to_install(monkeypatch):
         adapted(model, Decoder(**DECODER).state_dict(), DECODER["heads"])
 
 
+def test_shared_weights_of_another_size_are_one_sentence():
+    """Planning lets collaborative attention start from any attention variant."""
+    parent, child = (
+        made({"model.attention": {"name": "collaborative", "shared_size": size}})
+        for size in (7, 5)
+    )
+    with pytest.raises(
+        UserError, match=r"^parent=.*expected a run with the same model"
+    ):
+        child.inherit(parent.model.state_dict())
+
+
 def test_a_run_without_steps_is_its_parent_with_shared_heads(prepared):
     parent = ended(
         prepared, {"trainer.validate_every": 0, "trainer.steps": 5}, "parent"
@@ -109,3 +133,7 @@ def test_a_run_without_steps_is_its_parent_with_shared_heads(prepared):
     loss = found["metrics"]["test/loss"]
     assert loss == pytest.approx(before["metrics"]["test/loss"], abs=1e-5)
     assert after["metrics"]["test/loss"] != loss
+    # The n-gram models of its own steps have not seen the text of the parent.
+    trigram = "test/trigram_perplexity"
+    assert trigram in before["metrics"]
+    assert trigram not in after["metrics"]

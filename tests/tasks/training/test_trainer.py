@@ -1,5 +1,6 @@
 """Headroom's loop and pl.Trainer train every task to the same weights, bit for bit."""
 
+import math
 import os
 import subprocess
 import sys
@@ -97,6 +98,27 @@ def test_both_end_with_the_same_weights_and_metrics(pair, shared):
     assert metrics == run.result()["metrics"]
     [validation] = trainer.validate(module, datamodule=module.data, verbose=False)
     assert validation == run.result()["validation"]
+
+
+@pytest.mark.parametrize("name", ["lm1b", "squad"])
+def test_a_limited_test_is_scored_by_its_own_rows(name, shared):
+    module = opened(shared, changes_of(name))
+    whole, limited = (
+        trainer_for(module, **limit).test(module, module.data, verbose=False)[0]
+        for limit in ({}, {"limit_test_batches": 1})
+    )
+    if name == "squad":
+        assert (
+            0
+            < len(module.files()["predictions.json"])
+            < len(module.data.keys["test"].gold())
+        )
+    else:
+        nats_per_word = [
+            math.log(one["test/perplexity_per_word"]) / one["test/loss"]
+            for one in (whole, limited)
+        ]
+        assert nats_per_word[0] == pytest.approx(nats_per_word[1], rel=1e-6)
 
 
 class Crash(pl.Callback):

@@ -227,6 +227,11 @@ def test_means_are_geometric_from_a_factor_of_ten_but_for_percentages(
     assert told in words(figure)
 
 
+def test_a_seed_that_diverged_to_a_finite_number_leaves_the_others(tmp_path):
+    table = one_arm("model.heads", {2: (30.0, 1e300), 7: (30.0, 31.0)}).table(tmp_path)
+    assert draw("curves", table).axes
+
+
 def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed(tmp_path):
     figure = draw("fig2", Finetuned("fig2", seeds=3).table(tmp_path))
     shown = (("test/f1", 1), ("test/exact_match", 1), ("test/accuracy", 100))
