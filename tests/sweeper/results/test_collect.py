@@ -294,7 +294,7 @@ def test_a_baseline_of_zero_and_a_run_without_baselines_are_no_fault(tmp_path):
         sweep.add("fixed", {"model.heads": heads}, Model(64, heads, 32), {0: 3.0})
         about = {"test/perplexity": 3.0, "test/unigram_perplexity": unigram}
         sweep.results[sweep.points[-1]["run"]]["metrics"] = about
-    assert "2 of 2 runs have not learned" in not_learned(sweep.table(tmp_path))[0]
+    assert "2 of 2 runs did not learn" in not_learned(sweep.table(tmp_path))[0]
 
 
 def test_models_without_n_gram_models_are_left_out_of_all_models(tmp_path):
