@@ -6,6 +6,7 @@ Each arm is compared with a baseline arm, by the rule that judges the claims of 
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,12 @@ from sweeper.results.decision import Question
 from sweeper.results.design import Contrast
 from sweeper.results.evidence import Evidence
 from sweeper.results.judge import verdicts_on
+from sweeper.results.points import Point
+from sweeper.results.statistics.blocks import share_seeds
 from sweeper.results.table import Data, Table, read_table
 from sweeper.results.verdict import Decision, Verdict
 from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.numbers import plural
 
 BETTER = {"lower": -1, "higher": 1}
 MOST_ROWS = 10_000
@@ -93,8 +97,9 @@ def judge_scores(
         for arm in [arm for arm in arms if arm != first]:
             weights = [(1.0, points[arm]), (-1.0, points[first])]
             contrast = Contrast(f"arm {arm} over {first}", weights)
-            question = Question(arm, metric, contrast, evidence, claims)
-            verdicts.append(question.verdict())
+            verdict = Question(arm, metric, contrast, evidence, claims).verdict()
+            pairs = _pairs(evidence, points[arm], points[first], pair)
+            verdicts.append(replace(verdict, sentence=verdict.sentence + pairs))
     return verdicts
 
 
@@ -259,3 +264,17 @@ def _table(rows: pd.DataFrame, experiment: Data) -> Table:
     ]
     arms = {arm: {"label": arm} for arm in rows["arm"].unique()}
     return Table("scores", {**experiment, "arms": arms}, {}, {}, [*cells[0]], cells)
+
+
+def _pairs(evidence: Evidence, one: Point, other: Point, pair: str) -> str:
+    """Return a sentence on how many rows a comparison uses, and on whether it pairs them."""
+    own, others = (
+        ~np.isnan(evidence.values[evidence.place(point)]) for point in (one, other)
+    )
+    if not share_seeds(own, others):
+        sizes = f"{own.sum()} and {others.sum()} rows"
+        return f" The arms have {sizes}; the comparison does not pair them by {pair}."
+    words = f" The comparison rests on {plural(int((own & others).sum()), 'pair')}."
+    if alone := int((own ^ others).sum()):
+        words += f" Not used, without a partner: {plural(alone, 'row')}."
+    return words

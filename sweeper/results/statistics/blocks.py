@@ -223,7 +223,7 @@ def _sample_variance(series: Floats) -> float:
     return float(series.var(ddof=1)) if len(series) > 1 else 0.0
 
 
-def _share_seeds(one: npt.NDArray[np.bool_], other: npt.NDArray[np.bool_]) -> bool:
+def share_seeds(one: npt.NDArray[np.bool_], other: npt.NDArray[np.bool_]) -> bool:
     """Return whether two points share enough seeds to be paired.
 
     They share at least FIRST seeds, or all seeds of one point.
@@ -240,7 +240,7 @@ def _arms(there: npt.NDArray[np.bool_]) -> list[list[int]]:
     for point, own in enumerate(there):
         arm = [point]
         for known in arms:
-            if _share_seeds(np.logical_and.reduce(there[known]), own):
+            if share_seeds(np.logical_and.reduce(there[known]), own):
                 arm += known
         arms = [*(known for known in arms if known[0] not in arm), sorted(arm)]
     return arms

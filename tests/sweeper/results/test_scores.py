@@ -93,6 +93,7 @@ def test_metrics_share_the_error_and_costs_stand_beside_the_effect():
     found = judge_scores(table, better="lower")
     assert [one.measure for one in found] == ["loss", "error"]
     assert {one.numbers["claims"] for one in found} == {2}
+    assert "The comparison rests on 6 pairs." in found[0].sentence
     assert "at 1.00 x the FLOPs and 1.20 x the seconds. " in found[0].sentence
 
 
@@ -147,6 +148,12 @@ def test_a_table_that_a_sweep_wrote_has_the_verdicts_of_its_page(name, tmp_path)
 def test_a_direction_for_each_metric_is_refused():
     with pytest.raises(UserError, match="judge each of them alone"):
         judge_scores(GOOD, better="loss=lower,accuracy=higher")
+
+
+def test_a_row_without_a_partner_is_named():
+    [found] = judge_scores(scores({"a": 0.0, "b": 0.6})[:-1], better="lower")
+    words = "The comparison rests on 5 pairs. Not used, without a partner: 1 row."
+    assert words in found.sentence
 
 
 def test_the_order_of_rows_does_not_count():
