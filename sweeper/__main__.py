@@ -343,7 +343,7 @@ COMMANDS: dict[Command, list[Argument]] = {
         _argument(
             "--better",
             metavar="lower|higher",
-            help="which scores are better",
+            help="which scores are better; for several metrics, loss=lower,accuracy=higher",
         ),
         _argument(
             "--margin", metavar="1%", help="the largest difference that counts as equal"

@@ -68,9 +68,6 @@ def judge_scores(
     Raises:
         UserError: a column is missing, or a cell cannot be judged.
     """
-    if better not in BETTER:
-        remedy = "if metrics differ in this, judge each of them alone"
-        raise invalid_value("--better", better, "lower or higher", remedy)
     experiment = {"metric": "value", "margin": _margins(margin)}
     checked = _checked(scores, pair)
     every = checked
@@ -90,7 +87,7 @@ def judge_scores(
     verdicts = []
     for metric, rows in groups:
         table = _table(every[every["metric"] == metric], experiment)
-        evidence = Evidence(table, "value", better=BETTER[better])
+        evidence = Evidence(table, "value", better=_direction(better, metric))
         points = {point.arm: point for point in evidence.points}
         arms = sorted(rows["arm"].unique(), key=order.__getitem__)
         first = _baseline(arms, baseline)
@@ -226,6 +223,19 @@ def _margins(text: str | None) -> Data:
         expected = "a number above 0 in the unit of the scores, or per cent"
         raise invalid_value("--margin", text, expected, "for example --margin 1%")
     return {"value": {"size": text.strip(), "reason": "the requested margin."}}
+
+
+def _direction(better: str, metric: str) -> int:
+    """Return -1 if `better` says that lower values of a metric are better, 1 for higher ones."""
+    words = better
+    if "=" in better:
+        parts = [part.strip().partition("=") for part in better.split(",")]
+        words = {name: word for name, _, word in parts}.get(metric, "")
+    if words not in BETTER:
+        expected = f"lower or higher for {metric}"
+        remedy = "for example --better lower, or --better loss=lower,accuracy=higher"
+        raise invalid_value("--better", better, expected, remedy)
+    return BETTER[words]
 
 
 def _baseline(arms: Sequence[str], named: str | None) -> str:

@@ -145,9 +145,13 @@ def test_a_table_that_a_sweep_wrote_has_the_verdicts_of_its_page(name, tmp_path)
     assert decided == (name == "trained")
 
 
-def test_a_direction_for_each_metric_is_refused():
-    with pytest.raises(UserError, match="judge each of them alone"):
-        judge_scores(GOOD, better="loss=lower,accuracy=higher")
+def test_each_metric_may_go_its_own_way():
+    table = by_metric({"a": 0.0, "b": 0.6}, "loss", "accuracy")
+    found = judge_scores(table, better="loss=lower,accuracy=higher")
+    verdicts = [one.verdict for one in found]
+    assert verdicts == [Decision.NOT_SUPPORTED, Decision.SUPPORTED]
+    with pytest.raises(UserError, match="expected lower or higher for accuracy"):
+        judge_scores(table, better="loss=lower")
 
 
 def test_a_row_without_a_partner_is_named():
