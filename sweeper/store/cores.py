@@ -18,21 +18,30 @@ def cores() -> int:
 
 
 def _quotas() -> Iterator[float]:
-    """Yield the CPU quotas, in cores, of this process's control group and its parents.
-
-    Only control groups of version 2 are read.
-    """
+    """Yield the CPU quotas, in cores, of this process's control groups and their parents."""
     lines = []
     with suppress(OSError):
         lines = _OWN_GROUPS.read_text("utf-8").splitlines()
     for line in lines:
         _, controllers, group = line.split(":", 2)
-        if controllers:
-            continue  # a group of version 1
         path = PurePosixPath(group)
         for inside in (path, *path.parents):
-            with suppress(OSError):
-                limit = (_GROUPS / inside.relative_to("/") / "cpu.max").read_text()
-                quota, period = limit.split()
-                if quota != "max":
-                    yield int(quota) / int(period)
+            if not controllers:  # cgroup version 2
+                limits = _words(_GROUPS / inside.relative_to("/") / "cpu.max")
+            elif "cpu" in controllers.split(","):
+                folder = _GROUPS / "cpu" / inside.relative_to("/")
+                limits = _words(folder / "cpu.cfs_quota_us") + _words(
+                    folder / "cpu.cfs_period_us"
+                )
+            else:
+                continue
+            # A limit of "max" or "-1" means that there is no quota.
+            if len(limits) == 2 and limits[0].isdecimal():
+                yield int(limits[0]) / int(limits[1])
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text("utf-8").split()
+    except OSError:
+        return []
