@@ -120,7 +120,10 @@ class RunTemplate:
         return type(found) is type(value) and bool(found == value)
 
     def has(self, key: str) -> bool:
-        """Return whether the config has this dotted key, or the key begins with `OPEN`."""
+        """Return whether the config accepts this dotted key.
+
+        Every key that begins with `OPEN` is accepted, because the architecture checks it.
+        """
         return _has(key, self._whole)
 
     def run(self, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -61,7 +61,7 @@ Pretrainings = StrEnum("Pretrainings", ["each", "one"])
 
 @dataclass(config=_CONFIG)
 class Margin:
-    """The difference of a metric up to which two arms count as equal."""
+    """The largest difference in a metric that does not matter, and the reason why."""
 
     size: Any  # a number in the metric's unit, or a percentage of the metric ("1 %")
     # A sentence that justifies the size.
@@ -70,7 +70,7 @@ class Margin:
 
 @dataclass(config=_CONFIG)
 class Match:
-    """Target sizes for the points of an arm, and the key to solve for."""
+    """How to match an arm: the sizes that its models must have, and the key to solve for."""
 
     # The target size, or the name of an arm whose points are the targets.
     to: str | int
@@ -279,9 +279,10 @@ def with_command_line(
     Unless the command line chooses a figure, replace the experiment's figure by `curves` in two
     cases:
 
-    - An unmatched arm of the yaml does not sweep one of the `axes`. The experiment's own figure
-      would join points with different values of this key.
-    - The command line sets `experiment.x`. The x axis of the experiment's own figure may be fixed.
+    - The command line sweeps a key that an unmatched arm of the yaml does not sweep. The
+      experiment's own figure would join points with different values of this key.
+    - The command line sets `experiment.x`. The experiment's own figure may always have the same
+      x-axis.
 
     Args:
         experiment: the experiment as its yaml describes it.
@@ -463,7 +464,10 @@ def _valid(adapter: TypeAdapter[Any], data: Any, name: str, section: str) -> Any
 
 
 def _class_at(path: Sequence[str]) -> type[Any]:
-    """Return the dataclass that has no field for the last key of `path`."""
+    """Return the dataclass of the section in which an unknown key stands.
+
+    For example, it is `Match` for the path ("arms", "matched", "match", "tolerence").
+    """
     if len(path) == 1:
         return Experiment
     inside = {"match": Match, "tune": Tune}.get(path[-2])

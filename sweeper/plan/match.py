@@ -82,7 +82,10 @@ def solve(
 
 
 def _guess(first: list[int], target: int) -> int:
-    """Return where a parabola reaches `target`, rounded down. `first`: its values at 1, 2 and 3."""
+    """Return where a parabola reaches `target`, rounded down.
+
+    `first` holds the values of the parabola at 1, 2 and 3.
+    """
     slope, bend = first[1] - first[0], first[2] - 2 * first[1] + first[0]
 
     def count(t: int) -> int:

@@ -47,17 +47,18 @@ class Configuration:
     Attributes:
         arm: the arm.
         values: the values from the arm's grid, and the value of the solved key.
-        config: the config of the point's runs. Unless `once` is True, each run has another seed.
+        config: the config of the point's runs. Each run replaces its seed, unless `once` is True.
         size: the size of the model.
         matched: the target size and the achieved one, if the arm is matched.
         parent: the parent configuration, or None. Each run starts from the parent's run with the
             same seed.
         once: whether the point has only one run, with the seed in `config`.
-        seeds: the seeds of a tuning trial. Other points have the seeds of the experiment, and this
-            is empty.
+        seeds: the seeds of a tuning trial. For all other points it is empty, and the experiment
+            lists their seeds.
         chosen: the values that tuning chose.
-        alternative_to: None, or the `values` of the point's first configuration if this is the
-            second. A point has two if trials could not tell which tuned values are better.
+        alternative_to: None, unless trials could not tell which of two choices of the tuned values
+            is better. Then the point has two configurations. In the second one, this attribute
+            holds the `values` of the first.
     """
 
     arm: Arm
@@ -74,7 +75,7 @@ class Configuration:
 
 @dataclass(frozen=True)
 class PlannedPoint:
-    """One point of a curve with one seed, and the id of the run that measures it."""
+    """A point of a curve with one seed, and the id of the run that measures it."""
 
     experiment: str
     arm: str

@@ -144,8 +144,8 @@ class Planner:
     def _check_arms(self, yaml: str, command_line: CommandLine) -> None:
         """Raise UserError if an override changes an arm that the yaml does not have.
 
-        To add an arm, the user writes `+` before the override. sweep.py writes `++` before
-        overrides that have no plus sign.
+        Overrides that add an arm begin with one plus sign, so they are not checked. All others
+        begin with `++`: sweep.py inserts it, so that Hydra accepts them.
         """
         named = {key.split(".")[2]: text for key, text in command_line.fixed.items()
                  if key.startswith("experiment.arms.") and text.startswith("++")}  # fmt: skip

@@ -20,8 +20,8 @@ def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:
 
     Args:
         plan: the plan; its points and runs are replaced.
-        wanted: the number of seeds of each configuration that needs more than the experiment
-            lists. The key is the id of the configuration's run with the first seed.
+        wanted: how many seeds a configuration needs, if it needs more than the experiment lists.
+            The key is the id of the configuration's run with the first seed.
     """
     points: list[PlannedPoint] = []
     runs: dict[str, Record] = {}
@@ -75,8 +75,8 @@ def _more_seeds(
     Args:
         found: the configurations. Parents precede their children.
         experiment: their experiment.
-        wanted: as for `with_seeds`.
-        own: the smallest allowed number of seeds of each configuration.
+        wanted: the argument of `with_seeds`.
+        own: the number of seeds that each configuration has without `wanted`.
     """
 
     def first_run(one: Configuration) -> str:

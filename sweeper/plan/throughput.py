@@ -64,7 +64,7 @@ class Throughput:
             self._note(self._overhead, run, overhead)
 
     def expected(self, run: Record) -> Taken:
-        """Return the expected seconds of a run. Those of training are 0 if its speed is unknown."""
+        """Return the expected seconds of a run. If its speed is unknown, `training` is 0."""
         per_flop = self._median(self._per_flop, run, self._assumed)
         return Taken(
             run.flops * per_flop, self._median(self._overhead, run, OVERHEAD_S)
@@ -99,7 +99,7 @@ class Throughput:
         return median(comparable) if comparable else default
 
     def _groups(self, run: Record) -> list[str]:
-        """Return the groups that a run belongs to, from the most similar runs to all runs."""
+        """Return the names of the groups that a run belongs to, the narrowest first."""
         if run.id not in self._similar:
             task, precision = run.config["task"], run.config["trainer"]["precision"]
             same_model = canonical([task, run.config["model"], precision])
@@ -110,7 +110,7 @@ class Throughput:
 
 
 class Backend(Protocol):
-    """A backend. This module reads only its device."""
+    """The only attribute of a backend that this module reads."""
 
     device: str  # "cpu" or "gpu"
 

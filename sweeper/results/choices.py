@@ -33,11 +33,12 @@ class Choice:
     Attributes:
         arm, setting: the arm, and the keys and values of the setting.
         values: the chosen values, by key.
-        alternative: the values of the other finalist if the difference is within its error.
+        alternative: the values of the other finalist, by key. It is set only if the trials cannot
+            tell the two finalists apart: `difference` is at most `error`.
         among: the number of combinations of values that were tried.
         difference: how much worse the other finalist's mean is, in the metric of the trials. None
             if there is no other finalist.
-        error: half the width of the 95 % interval of that difference; None if it is unknown. The
+        error: half the width of the 95 % interval of `difference`; None if it is unknown. The
             variance is estimated as for claims (statistics/blocks.py).
         best: the ids of the runs with the chosen values.
         trials: the ids of all runs of this setting.
@@ -55,7 +56,7 @@ class Choice:
 
 
 def diverged(row: Row) -> bool:
-    """Return whether the run of a row diverged. Running it again would not help."""
+    """Return whether this row's run failed because its loss became NaN."""
     return row["state"] == State.FAILED and str(row["reason"]).startswith(
         f"{Cause.NAN}:"
     )
@@ -149,7 +150,7 @@ def choices(table: Table) -> list[Choice]:
 
 
 def _finalists(group: Sequence[Point], sign: int) -> list[Point]:
-    """Return the finalists of a setting, best first: the best trials that have all seeds."""
+    """Return the finalists of a setting, best mean first, without those that lack a seed."""
     seeds = max(len(point.runs) for point in group)
     confirmed = [one for one in group[:FINALISTS] if len(one.values) == seeds]
     return sorted(confirmed, key=lambda point: -sign * point.mean)

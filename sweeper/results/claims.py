@@ -130,10 +130,10 @@ def saves_parameters(
     """Do heads of a fixed size reach the loss of the standard heuristic with fewer parameters?
 
     The claim is from the paper's Figures 1 and 4. It compares the losses at the largest size that
-    both arms reach. If the arm `fixed` has the lower loss there, a smaller model of that arm has
-    the loss of the arm `standard`. Losses between points are interpolated linearly in the logarithm
-    of the number of parameters. In the arm `standard`, every number of heads that occurs at all
-    sizes has its own curve.
+    both arms reach. If the arm `fixed` has the lower loss there, a smaller model of that arm
+    reaches the loss of the arm `standard`. Between points, the claim interpolates the loss linearly
+    in the logarithm of the number of parameters. In the arm `standard`, every number of heads that
+    occurs at all sizes has its own curve.
     """
     if design.metric.rpartition("/")[2] not in LOSSES:
         raise Unanswerable(
@@ -168,9 +168,9 @@ def _lower(fixed: Sequence[Point], rival: Sequence[Point], words: str) -> Contra
 def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contrast:
     """Does an arm win over the standard one at the matched size? Figures 1 and 3a match parameters.
 
-    Each matched point is compared with the point it was matched to. The mean over the pairs with
-    one point in the arm `standard` decides. If the experiment has no arm of that name, the only
-    arm with matched points takes its place.
+    Each matched point forms a pair with the point that it was matched to. The claim uses the pairs
+    with one point in the arm `standard`. The mean over these pairs decides. If the experiment has
+    no arm of that name, the only arm with matched points takes its place.
     """
     every = design.points
     by_name = {f"{point.arm} {point.name}".strip(): point for point in every}
@@ -279,10 +279,11 @@ def bottleneck_limits_heads(design: Design, *, large: str = "large") -> Statemen
 
     The low-rank bottleneck implies this claim (the paper's section 3): more heads do not help if
     each is too small to express its attention. Every arm but `large` has small heads. The points of
-    an arm differ only in the number of heads. From the slope of the arm `large` over the number of
-    heads, the claim subtracts the slope of each other arm. So a gain that more heads bring at any
-    head size cancels out. A large head also has more parameters than a small one. In contrast, the
-    claim `small_heads_lose_at_equal_width` compares models with equally many parameters.
+    an arm differ only in the number of heads, and the metric has a slope over it. The claim
+    compares the slope of the arm `large` with the slope of each other arm. So a gain that more
+    heads bring at any head size cancels out. A large head also has more parameters than a small
+    one. In contrast, `small_heads_lose_at_equal_width` compares models with equally many
+    parameters.
     """
     small = [arm for arm in design.arms if arm != large]
     if not small:
@@ -311,9 +312,9 @@ def longer_sequences_take_larger_heads(
 ) -> Statement:
     """Is a larger head worth more where sequences are longer, as Theorem 1 implies?
 
-    The claim fits a slope over head size at each length, and then a slope of these slopes over the
-    lengths. So a gain that a longer context brings at any head size cancels out. The claim uses one
-    arm, whose points differ in sequence length and head size.
+    The claim fits a slope over head size at each sequence length. It is supported if these slopes
+    rise with the length. So a gain that a longer context brings at any head size cancels out. The
+    claim uses one arm, whose points differ in sequence length and head size.
     """
     lengths = curves("task.sequence_length", design.of(heads))
     grid = {n: numbered("model.head_size", curve) for n, curve in lengths.items()}
@@ -344,7 +345,10 @@ def causal_takes_half(design: Design, *, causal: str = "causal") -> Statement:
 
 
 def _knees(points: Sequence[Point], expected: Callable[[int], int]) -> Statement:
-    """Return the statement that the error of each length falls at the expected head size."""
+    """Return the statement that, at each sequence length, the error collapses at `expected`.
+
+    `expected` is a function from the sequence length to a head size.
+    """
     lengths = curves("task.sequence_length", points)
     knees = [knee(curve, expected(round(n))) for n, curve in lengths.items()]
     return All([fall for own in knees for fall in own])
@@ -454,9 +458,9 @@ def width_has_an_optimum(design: Design) -> Statement:
 def optimum_moves_with_size(design: Design) -> Statement:
     """Is wide attention worth more in larger models, so that the best W/d grows with d?
 
-    W is the width, heads * head size, and d the embedding size. The claim fits a slope over the
-    logarithm of W/d at each d, and then a slope of these slopes over the logarithm of d. All models
-    of one embedding size have equally many parameters.
+    W is the width, heads * head size, and d is the embedding size. At each d, the claim fits a
+    slope over the logarithm of W/d. It is supported if these slopes rise with d. All models of one
+    embedding size have equally many parameters.
     """
     return gain_grows(
         _by_relative_width(design),

@@ -118,7 +118,7 @@ def write_tables(
 
 
 class Collected(NamedTuple):
-    """The cells that all rows of a run share, and the content of the run's files."""
+    """What a table needs from one run: the cells that its rows share, and its files' content."""
 
     cells: Data
     files: RunFiles = RunFiles()
@@ -198,7 +198,12 @@ def _shared_gpus(files: Iterable[RunFiles]) -> bool:
 
 
 def before_training(plan: Plan, configs: Mapping[str, Data]) -> list[Table]:
-    """Return the tables of a plan before any run. `configs` has the config of each run by id."""
+    """Return the tables of a plan as if none of its runs had started.
+
+    Args:
+        plan: the plan.
+        configs: the config of each run, by run id.
+    """
 
     def of(id: str) -> Collected:
         cells = {"run": id, "state": str(State.NEW)}
@@ -326,11 +331,11 @@ def _table(name: str, plan: Plan, of: Callable[[str], Collected]) -> Table:
 def _words(values: Data, ends: Counter[str]) -> str:
     """Return a point in words, such as "heads=8 head_size=32".
 
-    A key is shortened to its last part if no other key ends in it.
+    The key `model.heads` is shortened to `heads` if no other varied key ends in "heads".
 
     Args:
         values: the values of the point, by key.
-        ends: for each last part of a key, the number of varied keys that end in it.
+        ends: how many varied keys end in a word such as "heads", by that word.
     """
     words = []
     for key, value in values.items():
@@ -341,11 +346,11 @@ def _words(values: Data, ends: Counter[str]) -> str:
 
 
 def _sizes(point: Data, plan: Plan, tasks: Mapping[str, str | None]) -> dict[str, Any]:
-    """Return the cells for the sizes of a point's run, and for the point that it is matched to.
+    """Return the cells of a point with the sizes of its model, and those about its match.
 
     A fine-tuned model gets the parameter counts of its pre-trained model, with the output layers of
-    pre-training. A run that starts from another run of the same task re-parametrises the attention.
-    It gets `params_attention_saved`, the share of attention parameters that this removes.
+    pre-training. If a run starts from another run of the same task, it re-parametrises the
+    attention. Then `params_attention_saved` is the share of attention parameters that this removes.
 
     Args:
         point: the point in the plan.

@@ -71,7 +71,7 @@ def _tables(outputs: Path, sweep: str) -> list[Table]:
 def _verdicts_apart(
     a: Table, b: Table, one: str, other: str
 ) -> Iterator[tuple[str, bool]]:
-    """Yield (line, flipped) for each claim on which the verdicts or their terms differ."""
+    """Yield (line, flipped) for each claim on which the verdicts, or `_terms` of them, differ."""
     before, after = ({_claim(v): v for v in verdicts_on(table)} for table in (a, b))
     for claim in sorted(before.keys() ^ after.keys()):
         word = one if claim in before else other
@@ -94,7 +94,7 @@ def _claim(verdict: Verdict) -> str:
 
 
 def _terms_apart(was: Verdict, now: Verdict) -> list[str]:
-    """Return the differences in the terms of two verdicts, in words."""
+    """Return one text for each of `_terms` that differs between two verdicts."""
     # A verdict has no numbers if the points cannot decide its claim.
     if not (was.numbers and now.numbers):
         return []
@@ -104,7 +104,7 @@ def _terms_apart(was: Verdict, now: Verdict) -> list[str]:
 
 
 def _terms(numbers: Data) -> dict[str, str]:
-    """Return the terms of a verdict as text, keyed by name."""
+    """Return what a verdict was judged with, such as margin and confidence, as text by name."""
     return {
         "margin": (numbers["margin"] or {}).get("size", "none"),
         "error": f"{numbers['error']:g}",
@@ -196,9 +196,12 @@ def _means(before: Point, after: Point) -> str:
 def _missing(
     word: str, own: Mapping[Name, Point], others: Mapping[Name, Point]
 ) -> list[str]:
-    """Return a line with the number of values that this table lacks and the other one has.
+    """Return a line that counts the values which only the other table has, or [] if there are none.
 
-    Return [] if it lacks none. `word` is "first" or "second" and names this table.
+    Args:
+        word: "first" or "second", the name of this table in the line.
+        own: the points of this table.
+        others: the points of the other table.
     """
     lacking = 0
     for name, other in others.items():

@@ -55,18 +55,18 @@ _DEPENDS = (
 class Question:
     """A claim, judged by one metric.
 
-    Every contrast has three rows of weights over the distinct points: `Contrast.weights` and the
-    two of `Contrast.extremes`. Estimates and intervals have the same rows.
+    The arrays of weights, estimates and intervals have three rows for each contrast: one for
+    `Contrast.weights` and two for `Contrast.extremes`.
 
     Attributes:
         name: the name of the claim.
         measure: the metric in words.
         statement: the combined contrasts of the claim.
         evidence: the points and their values.
-        claims: the number of questions that share the chance of error.
-        error: the chance of any wrong decision among these questions.
-        asked_after: for each term (claim, margin or error) that was first asked after some runs
-            were done, the ids of those runs.
+        error: the chance that any of the experiment's questions is decided wrongly.
+        claims: the number of questions that share `error`.
+        asked_after: the ids of the runs that were done before "claim", "margin" or "error" was
+            first set, by that word. A word is missing if it was set before all runs.
     """
 
     name: str
@@ -135,7 +135,7 @@ class Question:
 
     @cached_property
     def _apart(self) -> np.ndarray:
-        """A mask of the rows whose intersection is empty, of shape (rows,)."""
+        """A boolean mask, of shape (rows,): whether the intersection of a row is empty."""
         return self.intersection.lows > self.intersection.highs
 
     @property
@@ -156,7 +156,7 @@ class Question:
         return Intervals(*(ends - above for ends in intervals(found, self._levels)))
 
     def _with_alternatives(self, rows: Intervals) -> Intervals:
-        """Return for each contrast the smallest interval that covers the intervals of its rows."""
+        """Return the smallest interval of each contrast that covers those of its three rows."""
         lows = rows.lows.reshape(-1, 3).min(axis=1)
         highs = rows.highs.reshape(-1, 3).max(axis=1)
         return Intervals(rows.values[::3], lows, highs)
@@ -165,8 +165,8 @@ class Question:
     def _hull(self) -> Intervals:
         """The interval of each contrast, wide enough for all alternatives.
 
-        It comes from the intersection of all analyses. If that is empty for any row, it comes from
-        the newest analysis.
+        The intervals of all analyses are intersected. If this leaves nothing for any row, only the
+        newest analysis is used.
         """
         joint = self.analyses[-1] if self._apart.any() else self.intersection
         return self._with_alternatives(joint)
@@ -252,7 +252,7 @@ class Question:
 
     @cached_property
     def terms(self) -> Terms:
-        """The terms on which the claim is judged."""
+        """The error rate, margin and other conditions that the verdict states."""
         own = {run for point in self.points for run in point.runs.values()}
         late = {
             term: count

@@ -75,16 +75,20 @@ def contrasts_of(statement: Statement) -> list[Contrast]:
 
 
 def levels(statement: Statement, low: float, high: float) -> Floats:
-    """Return for each contrast the chances that the truth lies below and above its interval.
+    """Divide the chance of a wrong decision on a statement among its contrasts.
 
-    The result has the shape (contrasts, 2). The parts of `All` divide `high` among them, because
-    each of them alone can refute a true statement. The parts of `AnyOf` divide `low`, because each
-    of them alone can support a false one.
+    The parts of `All` divide `high` among them, because each of them alone can refute a true
+    statement. The parts of `AnyOf` divide `low`, because each of them alone can support a false
+    statement.
 
     Args:
         statement: the combined contrasts.
         low: the chance that a false statement is supported.
         high: the chance that a true statement is not supported.
+
+    Returns:
+        For each contrast, the chances that the true value lies below and above its interval, of
+        shape (contrasts, 2).
     """
     if isinstance(statement, Contrast):
         return np.array([[low, high]])
@@ -131,8 +135,8 @@ def ranked(
 ) -> Ranked:
     """Rank a statement. `All` is decided by its weakest part, `AnyOf` by its strongest.
 
-    The parts of `AnyOf` are listed best first. `places` numbers the contrasts of the recursion, so
-    callers leave it out.
+    The contrasts of `AnyOf` are listed best first. Callers omit `places`: only the recursion
+    passes it, to number the contrasts.
     """
     places = count() if places is None else places
     if isinstance(statement, Contrast):
@@ -151,10 +155,10 @@ def ranked(
 def with_alternatives(
     statement: Statement, average: Callable[[Point], float]
 ) -> Statement:
-    """Return the statement, with the extremes of each contrast over its points' alternatives.
+    """Return the statement with `Contrast.extremes` set, if points have alternatives.
 
-    The first extreme replaces each point by the alternative that makes the contrast largest, the
-    second by the alternative that makes it smallest.
+    In the first extreme, each point is replaced by the alternative that makes the contrast largest.
+    In the second, it is replaced by the alternative that makes the contrast smallest.
 
     Args:
         statement: the combined contrasts.
@@ -371,17 +375,20 @@ def slopes(sizes: Sequence[float]) -> list[float]:
 def gain_grows(
     grid: Mapping[float, Mapping[float, Point]], sizes: str, words: str
 ) -> Contrast:
-    """Return a contrast that is above 0 if an inner factor gains more where an outer one is larger.
+    """Return the contrast that is above 0 if two factors interact positively.
 
-    At each value of the outer factor, the means have a slope over the inner factor. The contrast is
-    the slope of these slopes over the outer factor.
+    For example, a larger head size (the inner factor) gains more at a longer sequence length (the
+    outer factor). At each value of the outer factor, a slope over the inner factor is fitted to the
+    means. The contrast is the slope of these slopes over the outer factor.
 
     Args:
-        grid: the points by the values of the outer factor, in ascending order, and by those of the
-            inner factor.
-        sizes: both factors in words. The message of Unanswerable is "at least two {sizes}".
-        words: a format string for the comparison. Its four fields are the first and the last value
-            of the inner factor, then the last and the first value of the outer factor.
+        grid: {outer value: {inner value: point}}, with outer values in ascending order.
+        sizes: both factors in words. The message of Unanswerable has "at least two {sizes}".
+        words: a format string for the comparison. Its four fields are the first and the last inner
+            value, then the last and the first outer value.
+
+    Raises:
+        Unanswerable: a factor has fewer than two values.
     """
     outer = list(grid)
     inner = sorted(set.intersection(*(set(curve) for curve in grid.values())))

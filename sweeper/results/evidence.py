@@ -53,12 +53,12 @@ class Measured:
         hours: the mean device hours of one measurement. If none is finished, the plan's estimate,
             or nan.
         costs: the mean of each of COSTS over finished measurements; nan if unknown.
-        share: the mean share of training time in which a run did not wait for a processor; nan if
-            unknown.
+        share: the share of training time in which a run did not wait for a processor, averaged
+            over seeds; nan if unknown.
         devices: the kinds of device that trained the runs, joined by THEN.
-        trainings: the number of runs that one measurement takes, including the runs that others
-            start from.
-        alone: whether the point has several seeds that all start from one training.
+        trainings: how many runs must train for one measurement. For example, a fine-tuning and its
+            pre-training count as two.
+        alone: whether the point has several seeds that all start from the same run.
     """
 
     runs: Mapping[int, str]
@@ -89,8 +89,8 @@ class Evidence:
     Points with the same runs are one distinct point.
 
     Attributes:
-        points: every planned point except alternatives.
-        every: every planned point, including alternatives.
+        points: the planned points without the alternatives that tuning left.
+        every: the planned points with these alternatives.
         ratios: whether values are logarithms.
         margin: the experiment's margin in this metric, or None.
         range: the largest possible difference between two values.
@@ -167,11 +167,11 @@ class Evidence:
         return found
 
     def costs(self, weights: Floats) -> dict[str, float | None]:
-        """Return the ratio of each known cost between the two sides of a contrast.
+        """Return how many times as much of each known cost the first side of a contrast takes.
 
         The ratio is the exponential of the contrast of log costs. The ratio of seconds is None if
-        the times cannot be compared: the runs used several kinds of device, shared a GPU, or waited
-        unequally long for a processor.
+        the runs used several kinds of device, shared a GPU, or waited unequally long for a
+        processor, because their times cannot be compared.
 
         Args:
             weights: the contrast, of shape (distinct points,).
@@ -232,7 +232,7 @@ class Evidence:
         )
 
     def _line(self, run: str) -> list[Row]:
-        """Return the line of a run: its row, the row of the run that it starts from, and so on."""
+        """Return the row of a run, then the row of its parent, of the parent's parent, ..."""
         row = self.rows.get(run, {"run": run})
         parent = row.get("parent")
         return [row, *self._line(str(parent))] if parent else [row]
@@ -240,12 +240,12 @@ class Evidence:
     def _analyses(self, rounds: Sequence[Mapping[str, int]]) -> list[Floats]:
         """Return the values at each interim analysis, the newest last.
 
-        In the first round, every seed from FIRST on counts as an analysis. So if the sweep
-        continues, it keeps the decisions of its first round.
+        The first round counts as one analysis for every number of seeds from FIRST on. So if the
+        sweep continues, it keeps the decisions of its first round.
 
         Args:
-            rounds: for each earlier round of `hydra.sweeper.decide`, the number of judged seeds of
-                each point, keyed by run id.
+            rounds: the earlier rounds of `hydra.sweeper.decide`. A round maps the run ids of a
+                point to the number of seeds that were judged.
         """
         by_round = [
             [max(had.get(run, 0) for run in one.runs.values()) for one in self.measured]
@@ -258,7 +258,7 @@ class Evidence:
 
 
 def _sum(line: Sequence[Row], *columns: str) -> float | None:
-    """Multiply these columns in each row of a line (see `_line`), and sum the products.
+    """Multiply these columns in each row of a run and its parents, and sum the products.
 
     Return None if a value of the first row is unknown. Other unknown values count as 0.
     """
@@ -285,6 +285,6 @@ def _mean(values: Iterable[float | None]) -> float:
 
 
 def _share(line: Sequence[Row]) -> float | None:
-    """Return the share of training time in which the runs of a line had a processor."""
+    """Return the share of training time in which a run and its parents had a processor."""
     waited, seconds = (_sum(line, key) for key in ("waited_seconds", "seconds"))
     return 1 - waited / seconds if waited and seconds else None

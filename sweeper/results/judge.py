@@ -100,9 +100,9 @@ def decidable(table: Table) -> list[Question]:
 
 
 def _asked_after(table: Table, question: Question) -> dict[str, Sequence[str]]:
-    """Return the runs that were done before a term was first asked, for each term asked late.
+    """Return the runs that were done before "claim", "margin" or "error" was first set.
 
-    The terms are "claim", "margin" and "error".
+    The result has no key for a term that was set before all runs.
     """
     late = table.provenance.get("asked_late", {})
     claim, metric = f"claim {question.name}", f"margin {question.evidence.metric} "

@@ -354,7 +354,7 @@ def curve_looks(
 def guide_words(
     axes: Axes, words: str, place: tuple[float, float], coordinates: Any = "data"
 ) -> None:
-    """Write the label of a guide at its right end, `place`."""
+    """Write a label at the right end of a guide line, which is at `place`."""
     axes.annotate(words, place, xycoords=coordinates, zorder=1, **_GUIDE_WORDS)
 
 

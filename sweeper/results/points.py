@@ -46,8 +46,8 @@ class Point:
         values: the metric of each finished seed, in the unit of the label (for example %).
         runs: the run id of every planned seed.
         seconds: the training time of each finished run.
-        alternatives: points that differ only in the tuned keys, if tuning could not tell whether
-            their values (for example another learning rate) are worse than the chosen ones.
+        alternatives: points that differ only in the tuned keys, such as the learning rate. Tuning
+            could not tell whether they are worse than this point.
         bounds: the smallest and the largest possible value of the metric.
         logs: whether `values` holds logarithms.
     """
@@ -92,9 +92,8 @@ class Point:
 def rows_of(table: Table, metric: str) -> list[Row]:
     """Return the rows of the runs that measure `metric`.
 
-    If an experiment fine-tunes and lists the metric under a task, return the rows of that task.
-    If it lists the metric under no task, return the rows of the pre-training. An experiment
-    without fine-tuning measures the metric in all rows.
+    These are all rows, unless the experiment fine-tunes. The key `finetune` lists the metrics of
+    each fine-tuning task. Metrics that it does not list are measured by the pre-training.
     """
     finetune = table.experiment.get("finetune") or {}
     owners = {task for task, metrics in finetune.items() if metric in metrics}
@@ -174,8 +173,8 @@ def transformed(
 ) -> tuple[list[Point], Callable[[float], float]]:
     """Take the logarithms of the points' values if the values span orders of magnitude.
 
-    That is, if all are positive, if they span a factor of LOGARITHMIC_FROM, and if they are not in
-    per cent. Otherwise, leave the values unchanged.
+    The values must be positive and span a factor of LOGARITHMIC_FROM. Metrics with an upper bound,
+    such as accuracy, and all other values stay unchanged.
 
     Returns:
         The points, and the function that converts their values back.

@@ -23,11 +23,11 @@ from sweeper.results.table import STEADY, Data, RunFiles, number
 def speedups(
     evidence: Evidence, contrast: Contrast, costs: Iterable[str], level: float
 ) -> Mapping[str, list[float]]:
-    """Return for each cost the log speedup of the contrast's first side, and its interval.
+    """Return, by cost, the log speedup of the contrast's first side with its interval.
 
-    A cost is left out if there are fewer than FIRST seeds, or if a better run starts below the
-    other run's last loss. Seeds are left out if a run has a parent, whose cost its curve does not
-    show, or if the two runs were validated on different rows.
+    A seed is left out if a run has a parent, because its curve does not show the parent's cost. It
+    is also left out if the two runs were validated on different rows. A cost is left out if fewer
+    than FIRST seeds remain, or if a better run starts below the other run's last loss.
 
     Args:
         evidence: the points and their curves.

@@ -32,9 +32,9 @@ class Column:
         words: the label; empty if the column's name is the label.
         unit: the unit after the label.
         better: -1 if lower values are better, 1 if higher ones are, 0 if claims cannot judge it.
-        most: the largest possible value, in the unit, of a metric whose smallest is 0; else None.
+        most: the upper bound of a metric whose lower bound is 0, in `unit`; else None.
         ratios: whether claims judge the ratio of two values instead of their difference.
-        resolution: claims raise smaller values to this one.
+        resolution: the smallest value that claims distinguish. They raise smaller values to it.
         type: the type of a cell that is not None: float for any number, or str.
     """
 

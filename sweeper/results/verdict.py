@@ -112,15 +112,15 @@ class Price(NamedTuple):
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms of a verdict.
+    """The conditions under which a verdict holds.
 
     Attributes:
-        error: the chance that any verdict is wrong among the claims that share this chance.
-        claims: the number of claims that share it.
+        error: the chance that at least one of the `claims` verdicts is wrong.
+        claims: the number of claims that share `error`.
         margin: the largest difference that does not matter.
-        asked_after: for each term (claim, margin or error) that was first asked after some runs
-            were done, the number of those runs.
-        pooled: the number of values, and the number of points, that predict the variance.
+        asked_after: the number of runs that were done before "claim", "margin" or "error" was
+            first set, by that word. A word is missing if it was set before all runs.
+        pooled: the number of values, and of points, from which the variance is predicted.
     """
 
     error: float
@@ -241,10 +241,7 @@ def explain(
     obstacle: str | None,
     price: Price | None,
 ) -> str:
-    """Return the sentence of a verdict: the obstacle, contrasts, margin, price and terms.
-
-    The sentence names at most the first _SHOWN findings.
-    """
+    """Return the text that explains a decision. It quotes at most the first _SHOWN findings."""
     named = [str(one) for one in found[:_SHOWN]]
     if len(found) > _SHOWN:
         named.append(f"and {len(found) - _SHOWN} more")

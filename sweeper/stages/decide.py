@@ -1,4 +1,8 @@
-"""Training in rounds: add seeds to points until the claims are decided or a limit is reached."""
+"""Train in rounds, for `hydra.sweeper.decide`.
+
+After each round the claims are judged. The next round trains more seeds of the points whose claims
+are undecided. The sweep ends when all claims are decided, or when a limit on seeds or cost is
+reached."""
 
 from __future__ import annotations
 
@@ -25,9 +29,9 @@ class Progress:
     """The judged claims of a plan.
 
     Attributes:
-        questions: pairs (claim, question). A question is one claim, judged by one measure. If there
-            are several experiments, the claim is named EXPERIMENT/CLAIM.
-        spent_h: device hours of the plan's finished runs.
+        questions: pairs (name, question). A question is one claim, judged by one measure. Its name
+            is that of the claim, or EXPERIMENT/CLAIM if the plan has several experiments.
+        spent_h: the device hours that the plan's finished runs took.
         until: the names of the claims to decide; [] means all.
     """
 
@@ -39,9 +43,9 @@ class Progress:
     def of(
         cls, plan: Plan, records: Records, until: Sequence[str], before: Rounds
     ) -> Progress:
-        """Judge the finished runs of a plan.
+        """Judge the claims of a plan on its finished runs.
 
-        Each of the earlier rounds, `before`, counts as an interim analysis.
+        Each earlier round in `before` counts as an interim analysis.
         """
         tables = records.tables(plan.as_data(before))
         rows = [row for table in tables for row in table.rows]
@@ -55,21 +59,22 @@ class Progress:
 
     @property
     def asked(self) -> list[tuple[str, Question]]:
-        """The questions to decide, each after the words for its claim."""
+        """The pairs in `questions` that the sweep has to decide."""
         until = self.until
         return [pair for pair in self.questions if not until or pair[1].name in until]
 
     @property
     def undecided(self) -> list[str]:
-        """The claim of each undecided question."""
+        """The names of the questions that are still undecided."""
         return [
             claim for claim, one in self.asked if one.decision is Decision.UNDECIDED
         ]
 
     def seeds(self, most: int) -> dict[str, int]:
-        """Return how many seeds each point needs next, at most `most`.
+        """Return how many seeds the points of undecided claims need next.
 
-        A point's key is the id of the run with its first seed.
+        A point's key is the id of the run with its first seed. A claim that needs more than `most`
+        seeds per point gets none.
         """
         found: dict[str, int] = {}
         for _, one in self.asked:
@@ -115,10 +120,10 @@ class Round:
 
     Attributes:
         plan: all points and runs, including those of earlier rounds.
-        seeds: the number of seeds of the points to which rounds have added some. A point's key is
-            the id of the run with its first seed.
-        seconds: expected seconds of training, by the id of each run to train.
-        before: the judged seeds of the earlier rounds, as plain data.
+        seeds: how many seeds a point has, if this round or an earlier one added some. A point's key
+            is the id of the run with its first seed.
+        seconds: the expected training time in seconds of each run to train, by run id.
+        before: how many seeds of each point the earlier rounds judged, as plain data.
         purpose: a phrase that the sweep prints when the round starts.
     """
 
@@ -135,7 +140,7 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
     Args:
         executor: trains the rounds.
         first: the plan of the first round, with the seeds of the experiments.
-        estimate: the expected seconds of training of each unfinished run.
+        estimate: the expected training time in seconds of each unfinished run, by run id.
 
     Returns:
         Whether all runs of the last round are done.
@@ -196,7 +201,7 @@ def _within_budget(options: SweepOptions, hours: float) -> bool:
 
 
 def _device_hours(plan: Plan, seconds: Mapping[str, float]) -> float:
-    """Return the device hours of all runs in `seconds`, which has the training time by run."""
+    """Return the device hours that the runs in `seconds` take, given their training times."""
     return sum(
         device_hours(plan.runs[run].config, took) for run, took in seconds.items()
     )

@@ -1,4 +1,4 @@
-"""Preparation for another machine: put the plan, the code and the data into one folder."""
+"""Prepare an outputs folder that another machine can train: freeze the plan, copy code and data."""
 
 from __future__ import annotations
 

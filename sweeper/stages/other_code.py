@@ -1,6 +1,7 @@
 """Detection of runs that were trained with another version of the code ("other code").
 
-A sweep prints how many these are. With `hydra.sweeper.retrain=changed` it trains them again.
+A sweep prints how many such runs it has. With `hydra.sweeper.retrain=changed`, it trains them
+again.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ class OtherCode:
 
     Attributes:
         finished: the number of finished runs of the plan.
-        changed: for each finished run of other code, the files that have changed since.
-        begun: the changed files for each unfinished run that has a checkpoint of other code.
-        unknown: the finished runs whose copy of the code was deleted.
+        changed: the finished runs of other code. Each run id maps to the files that have changed
+            since.
+        begun: the unfinished runs whose checkpoint is of other code, with the changed files.
+        unknown: the finished runs that cannot be compared, because their copy of the code was
+            deleted.
     """
 
     finished: int
@@ -55,8 +58,8 @@ def of_other_code(
 ) -> OtherCode:
     """Compare the present code with the code that trained each run of a plan.
 
-    A run also counts as trained with other code if its parent was. `statuses` maps run ids to
-    statuses. If it is None, this function reads them from disk.
+    A run also counts as trained with other code if its parent was. `statuses` holds the status of
+    each run, by id. If it is None, this function reads the statuses from disk.
     """
     found: dict[str, list[str] | None] = {}
     statuses = statuses or {run: store.run(run).status() for run in plan.runs}

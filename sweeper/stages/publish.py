@@ -28,7 +28,7 @@ OWN_GRID = "-m model.heads=4,8,16 model.head_size=8,32 seed=0,1,2"
 
 
 class LivePage(ExitStack):
-    """A background writer of the report page, active while runs train.
+    """A writer that updates the report page in the background while runs train.
 
     It writes the page at most every PAGE_S seconds, and uses at most PAGE_SHARE of the runs' CPU
     time. When a signal or an error stops the sweep, it writes the page once more. If the sweep ends

@@ -84,12 +84,14 @@ def prepare(
 
 @dataclass
 class Executor:
-    """An executor of plans on one backend. It does not retry runs that failed in an earlier plan.
+    """An executor that trains the plans of a sweep, one after the other, on one backend.
+
+    It does not retry runs that failed in an earlier plan.
 
     Attributes:
         code: the source code at the start of the sweep. All runs of the sweep use it.
-        tripped: why the executor starts no more jobs; "" if it does.
-        chosen_h: device hours spent on tuning trials.
+        tripped: the reason why the executor starts no more jobs, such as a spent budget; else "".
+        chosen_h: the device hours that tuning trials took.
     """
 
     console: Console
@@ -136,7 +138,7 @@ class Executor:
         )
 
     def throughput(self, plan: Plan) -> Throughput:
-        """Return the expected times of a plan's runs, estimated from finished runs."""
+        """Return an estimator of training times that has learned from finished runs."""
         return measured(plan, self.store, self.backend)
 
     def train(
@@ -169,10 +171,10 @@ class Executor:
             return self._run(plan, left)
 
     def _begin_anew(self, plan: Plan, left: Sequence[str]) -> None:
-        """Set aside the results of runs of other code, children before their parents.
+        """Reset the runs of other code, children before their parents.
 
-        If the sweep is killed halfway, the result of a parent is still there. It shows that the
-        children must be trained again.
+        A child must be trained again as long as its parent has a result of other code. So if the
+        sweep is killed halfway, repeating it finds the children that are not reset yet.
         """
         again = self.other_code(plan).again
         for run in reversed(left):
@@ -201,7 +203,7 @@ class Executor:
         )
 
     def _run(self, plan: Plan, left: Sequence[str]) -> bool:
-        """Execute the schedule of the runs `left`, and show its progress and results."""
+        """Train the runs `left` and show their progress. Return whether all are done."""
         labels = {run: plan.runs[run].label for run in left}
         throughput = self.throughput(plan)
         time_left = TimeLeft(
@@ -293,9 +295,9 @@ def freeze(
 def _asked_late(
     plan: Plan, store: RunStore, data: Mapping[str, Any]
 ) -> dict[str, Terms]:
-    """Return the terms (claims, margins, errors) that were first asked after runs were done.
+    """Return the claims, margins and error rates that were chosen after some runs were done.
 
-    The result maps each experiment to its late terms, and each late term to these runs.
+    The result has the form {experiment: {claim, margin or error rate: ids of the done runs}}.
     """
 
     @cache

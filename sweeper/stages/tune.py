@@ -55,8 +55,9 @@ class Search:
     Attributes:
         tune: the experiment's section `tune`, with the values added to its ranges so far.
         most: how many values a range may have, by key.
-        seeds: the number of seeds of each trial that has more than one, keyed by `_trial`.
-        exhaustive: the arms in which every point is tried.
+        seeds: how many seeds a trial has, keyed by `_trial`. Trials with one seed are left out.
+        exhaustive: the arms in which every point is tried. In the other arms, only the smallest and
+            the largest model are tried.
     """
 
     tune: Tune
@@ -72,10 +73,13 @@ class Search:
     def following(self, table: Table) -> Search:
         """Return the search with the next trials added, or an equal one if all values are chosen.
 
-        If the smallest or largest value of a range is best, a further value is added to the range.
-        Next, the two best combinations at each point are tried with a second seed, and with all
-        seeds if their difference may be noise. Last, every point is tried in the arms whose ends
-        disagree or choose the end of a range.
+        The first of these steps that adds trials is taken:
+
+        1. If the smallest or largest value of a range is best, a further value joins the range.
+        2. At each point, the two best combinations are tried with a second seed.
+        3. If their difference may be noise, they are tried with all seeds.
+        4. If the smallest and the largest model of an arm choose different values, or the end of a
+           range, every point of the arm is tried.
 
         Args:
             table: the table of these trials. All must have finished or diverged.
@@ -186,7 +190,10 @@ def by_arm(points: Iterable[Configuration]) -> dict[str, list[Configuration]]:
 def tried(
     points: Sequence[Configuration], exhaustive: Collection[str]
 ) -> list[Configuration]:
-    """Return every point of the arms in `exhaustive`, and the ends of the other arms."""
+    """Return the points to try: all of the arms in `exhaustive`, and two of every other arm.
+
+    The two are the points with the fewest and the most parameters.
+    """
     ends = {
         setting(one) for arm in by_arm(points).values() for one in (arm[0], arm[-1])
     }
@@ -196,14 +203,14 @@ def tried(
 def with_choices(
     points: Sequence[Configuration], chosen: Mapping[str, Sequence[Chosen]]
 ) -> Iterator[Configuration]:
-    """Yield each point with its chosen values, and again with each alternative to them.
+    """Yield each point with its chosen values, and once more for each alternative choice.
 
-    In the smaller half of an arm, points without trials take the choice of the smallest point. In
-    the larger half, they take that of the largest point.
+    A point without trials takes the values that were chosen for the smallest point of its arm, or
+    for the largest point if it is in the larger half of the arm.
 
     Args:
         points: the points before tuning.
-        chosen: for each tried point, the choice and then its alternatives, by `setting`.
+        chosen: the choice for each tried point, followed by the alternatives, keyed by `setting`.
     """
     values = {}
     for arm in by_arm(points).values():

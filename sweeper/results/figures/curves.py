@@ -46,10 +46,10 @@ def draw(table: Table) -> Figure:
 
 
 def curve_keys(given: Sequence[Point], x: str) -> Callable[[Point], Key]:
-    """Return a function from a point to the key of its curve (see `Key`).
+    """Return a function that maps a point to the key of its curve (see `Key`).
 
-    The key has no settings that change along a curve. These are `x` (or the first varied key, if
-    the arm does not vary `x`), and the keys that always change together with it.
+    The key has the point's settings except `x` and the keys that always change together with `x`.
+    If an arm does not vary `x`, the first key that it varies takes its place.
     """
     along: dict[str, set[str]] = {}
     for arm in {point.arm for point in given}:

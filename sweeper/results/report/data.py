@@ -96,7 +96,10 @@ def _question(claim: str) -> str:
 
 
 def _rows(table: Table) -> dict[str, Any]:
-    """Return the columns and rows of the table of runs, and under "alike" the constant columns."""
+    """Return the "columns" and "rows" of the table of runs.
+
+    Columns with one value for all runs are listed under "alike", as pairs of label and value.
+    """
     metrics = [measure.metric for measure in measures(table)]
     always = {*_FIRST_COLUMNS, *metrics, "run"}
     first = [*_FIRST_COLUMNS, "task", *metrics]

@@ -23,9 +23,9 @@ def is_bimodal(
 ) -> bool:
     """Return whether the seeds of points are bimodal, so that the mean says little.
 
-    Normal values are hardly ever called bimodal. With LEAST_DF_OF_SEEDS more values than modes, at
-    least a sixth of their squared deviations remains within the modes. Fewer values are never
-    called bimodal, because two of three seeds often lie close together by chance.
+    The number of values must exceed the number of modes by LEAST_DF_OF_SEEDS, because two of three
+    seeds often lie close together by chance. With so many normal values, at least a sixth of the
+    squared deviations remains within the modes, so they are hardly ever called bimodal.
 
     Args:
         groups: the values of each point, one per seed.
