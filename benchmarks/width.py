@@ -59,10 +59,10 @@ class Fit:
     center: float
 
     def gain(self, width: float, flops: float) -> tuple[float, float, float]:
-        """Return the predicted gain of a width W/d over 1, and the ends of its interval.
+        """Return the predicted gain of a width W/d over W/d = 1, and the ends of its interval.
 
-        A gain is a difference of log perplexities, and above 0 the width is better than 1. The
-        interval contains the difference of two means of SEEDS new runs.
+        The gain is the log perplexity at W/d = 1 minus the log perplexity at `width`, so positive
+        gains favour `width`. The interval contains the difference of two means of SEEDS new runs.
 
         Args:
             width: W / d.
@@ -118,13 +118,13 @@ def fit(runs: pd.DataFrame) -> Fit:
 
 
 def _terms(width: float, size: float) -> NDArray[np.float64]:
-    """Return the values that the slopes multiply, (3,)."""
+    """Return the regressors u, u^2 and u f, whose coefficients are the slopes, (3,)."""
     u = np.log2(width)
     return np.array([u, u**2, u * size])
 
 
 def predict(runs: pd.DataFrame) -> dict[str, Any]:
-    """Return the predicted gains at d = 256, and what they were fitted to."""
+    """Return the predicted gains at d = 256, with the fit that they come from."""
     fitted = fit(runs)
     with tempfile.TemporaryDirectory() as outputs:
         planned = headroom.plan(LARGER, outputs=outputs)
@@ -151,7 +151,7 @@ def predict(runs: pd.DataFrame) -> dict[str, Any]:
 
 
 def with_tables(text: str) -> str:
-    """Return the page with new tables: the perplexities, and the predicted gains."""
+    """Return the text of the page with its two tables replaced by new ones."""
     prediction = json.loads(PREDICTION.read_text("utf-8"))
     made, rest = "", text
     for rows in (by_width(finished()), predicted(prediction)):

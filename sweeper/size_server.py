@@ -44,7 +44,7 @@ class Gone(UserError):
 
 
 class SizeServer:
-    """A client that starts a size server with its first question.
+    """A client of the size server. It starts the server with the first question.
 
     Close it at the end, for example with `contextlib.closing`.
 

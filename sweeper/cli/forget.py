@@ -39,10 +39,10 @@ class _Removal:
     Attributes:
         runs: the ids of the runs to remove.
         files: the files and folders to remove.
-        plans: the plans that had the experiment, now without it. A plan that has no experiment left
-            is removed.
-        related: all runs of every plan that needs a removed run. None may be in training, since its
-            sweep may need the removed run.
+        plans: the plans to rewrite, without the experiment. A plan that has no experiment left is
+            removed.
+        related: all runs of the plans that need a removed run. While one of them is in training,
+            nothing is removed, since its sweep may need the removed run.
         notes: lines to print for the user.
         forgotten: the plans of the removed experiment, for the history.
     """
@@ -119,7 +119,7 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
 
 
 def _experiment(outputs: Path, known: Sequence[Plan], name: str) -> _Removal | None:
-    """Return the removal of an experiment from all plans. Return None if no plan has it."""
+    """Return what to remove with an experiment, or None if no plan has it."""
     own = [plan for plan in known if name in plan["experiments"]]
     if not own:
         return None

@@ -113,7 +113,7 @@ class Question:
 
     @cached_property
     def fewest(self) -> int:
-        """The number of measurements of the point that has the fewest."""
+        """The smallest number of measurements that any point of the claim has."""
         return min(len(point.values) for point in self.points)
 
     @cached_property
@@ -314,10 +314,10 @@ class Question:
         return Price(seeds, int(np.dot(more, trainings)), known)
 
     def next_seeds(self, most: int) -> dict[str, int]:
-        """Return the number of seeds that each point of the claim needs next.
+        """Return how many seeds the points of the claim need for the next interim analysis.
 
-        A point is named by the run id of its first seed. Return {} if more seeds are useless, or if
-        a point would get more than `most`.
+        A point's key is the run id of its first seed. Points that have enough seeds are left out.
+        Return {} if more seeds are useless, or if more than `most` measurements would be needed.
         """
         following = max(self.fewest + 1, FIRST)
         bimodal = self.obstacle == _BIMODAL and following > _BIMODAL_FROM

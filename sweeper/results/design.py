@@ -119,10 +119,13 @@ def decide(
 
 
 class Ranked(NamedTuple):
-    """The rank of a statement, its deciding contrast, and all contrasts in the order to name them.
+    """The result of `ranked`. Contrasts are numbered from left to right.
 
-    The rank has two numbers: first 1 if the statement holds, -1 if it fails or 0 if it is open;
-    then the estimate of the deciding contrast. Contrasts are numbered from left to right.
+    Attributes:
+        rank: a pair to sort statements by. The first number is 1 if the statement holds, -1 if it
+            fails, and 0 if it is open. The second is the estimate of the deciding contrast.
+        deciding: the number of the contrast that decides the statement.
+        listed: the numbers of all contrasts, in the order in which a verdict names them.
     """
 
     rank: tuple[int, float]
@@ -360,9 +363,10 @@ def trends_apart(
 
 
 def slopes(sizes: Sequence[float]) -> list[float]:
-    """Return a weight for the mean at each size, such that the weighted sum is a slope.
+    """Return a weight for each size. The weighted sum of the means at these sizes is a slope.
 
-    A straight line is fitted over log size. The slope is its rise from the first to the last size.
+    A straight line is fitted to the means over log size. The slope is the rise of this line from
+    the first to the last size.
     """
     logs = np.log(np.asarray(sizes, dtype=np.float64))
     centred = logs - logs.mean()
@@ -455,7 +459,17 @@ def most_heads_lose(
 
 
 def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
-    """Return weights that interpolate a curve at a number of parameters, linearly in its log."""
+    """Return weights that interpolate a curve at a model size.
+
+    The interpolation is linear in the logarithm of the number of parameters.
+
+    Args:
+        curve: the points of the curve.
+        size: the number of parameters.
+
+    Raises:
+        Unanswerable: the curve has no points on both sides of `size`.
+    """
     ordered = by("params_total", curve)
     for left, right in pairwise(ordered):
         low, high = at(left, "params_total"), at(right, "params_total")

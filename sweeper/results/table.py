@@ -253,7 +253,8 @@ class RunFiles:
         names: the experiment, arm and label under which the run was trained.
         result: the content of result.json.
         attempts: the content of attempt.json for each attempt that led to the result, oldest first.
-        curve: the step and the loss of each validation, if the schedule is in STEADY.
+        curve: the step and the loss of each validation. It is only read if the learning-rate
+            schedule is in STEADY, since effective speedups need such a schedule.
     """
 
     config: Data = field(default_factory=dict)

@@ -95,9 +95,13 @@ class SweepOptions(LimitedOptions):
     equal_failures: Annotated[int, at_least(0)] = 3
 
     def again(self, status: Status, tries: int) -> bool:
-        """Return whether a run that ended with `status` after `tries` starts may start again.
+        """Return whether a run that failed may start again.
 
-        After a full disk, always return True, since the run did not cause the failure.
+        A full disk always allows another start, because the run did not cause the failure.
+
+        Args:
+            status: the status of the failed run.
+            tries: how many times the run was started.
         """
         if status.cause not in TRANSIENT:
             return False

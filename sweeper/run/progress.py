@@ -43,7 +43,7 @@ class _Running:
     Attributes:
         at: the time when the job last reported a new step, or started.
         share: the fraction of the steps that was done at the time `at`.
-        overhead: the fraction of the overhead that was left at the time `at`.
+        overhead: the fraction of the overhead (start and evaluation) that was left at that time.
         first: the time of the first reported step, and the fraction of steps done then.
         heartbeat: the newest heartbeat.
     """
@@ -85,7 +85,7 @@ class TimeLeft:
         }
 
     def note(self, state: JobState) -> None:
-        """Record that a job changed its phase."""
+        """Start or stop measuring a job that changed its phase."""
         run = state.job.run
         self._due = 0.0
         self._running.pop(run, None)

@@ -1,8 +1,10 @@
 """The schedule of a sweep. It starts the jobs, parents first, and reacts when a job ends.
 
-It gets a backend, and a job with a cost and a parent for each frozen record. When it ends, each run
-is done or failed. This file is stop 4 of the road through the code in CONTRIBUTING.md. Read
-tasks/training/job.py next, which a job executes.
+A job trains one run, whose record is on disk already. The backend decides where the job executes:
+on this machine, in Slurm or in Ray. When the schedule ends, each run is done or failed.
+
+This file is stop 4 of the road through the code in CONTRIBUTING.md. Read tasks/training/job.py
+next, which a job executes.
 """
 
 from __future__ import annotations
@@ -49,8 +51,8 @@ class JobState:
             execute.
         handle: the backend's handle of the job. None while another sweep's process trains the run.
         own: whether this sweep has ever started the run.
-        before: the number of the run's newest attempt when this sweep last started it. 0 if there
-            was none, or if the backend has a queue.
+        before: the number of the newest attempt that the run had when this sweep last started it.
+            0 if it had none, or if the backend has a queue.
         tries: the number of starts since an attempt last reached a new highest step.
         furthest: the highest step of any attempt.
         not_before: the earliest time of the next start.
@@ -138,7 +140,7 @@ class StatusPoller:
 
 @dataclass
 class Schedule:
-    """The execution of jobs on a backend.
+    """The schedule of a sweep, which executes jobs on a backend.
 
     Attributes:
         store: the store of the runs.
@@ -245,7 +247,7 @@ class Schedule:
                     yield state
 
     def _free(self) -> list[int]:
-        """Return the free slots, less one for each run of another sweep whose slot is unknown."""
+        """Return the free slots. Leave one out for each run of another sweep in an unknown slot."""
         running = self._in(Phase.RUNNING)
         taken = {state.slot for state in running}
         adopted = sum(state.slot is None for state in running)

@@ -102,10 +102,11 @@ class SlurmJob:
     stopping: int = 0
 
     def ended(self) -> list[int]:
-        """Return the handles of the runs that ended with the job.
+        """Return the handles of the runs that ended with the job. The others must start again.
 
-        The backend submits the other runs again. They are the unfinished runs of a job that the
-        cluster ended, and the runs that a failed job did not begin.
+        If the cluster ended the job, its unfinished runs must start again. If the job failed, the
+        runs that it did not begin must start again, unless it began none. If the job was cancelled,
+        no run starts again.
         """
         if self.stopping or self.state == "CANCELLED":
             return [*self.runs]
@@ -286,10 +287,10 @@ class SlurmBackend(Backend):
                 return
 
     def _groups(self) -> dict[tuple[Resources, SlurmJob | None], list[int]]:
-        """Group the waiting runs, as jobs of one array need equal resources and the same parent.
+        """Group the waiting runs that can be submitted as one job array.
 
-        Leave out runs whose parent is not submitted yet. Drop runs whose parent failed or was
-        dropped.
+        The jobs of an array have equal resources and the same parent. Runs whose parent is not
+        submitted yet are left out. Runs whose parent failed or was dropped are dropped.
 
         Returns:
             A dict from (resources, parent's job) to the handles of the runs.
@@ -354,9 +355,9 @@ class SlurmBackend(Backend):
     ) -> list[str]:
         """Submit one job, or an array of several jobs, and return their ids.
 
-        Write the job file of each run before the submission. Slurm may accept a job although it
-        reports an error, and the runs are then submitted again. The first job reads the job files,
-        finds that its runs belong to the second job, and skips them.
+        Write the job file of each run before the submission. Slurm may report an error although it
+        has accepted the job. Then the runs are submitted again. When the first job starts, the job
+        files tell it that its runs belong to the second job, so it skips them.
 
         Args:
             jobs: for each job, the directories of its runs.

@@ -419,7 +419,10 @@ class Tuning:
         executor.train(self.trials, left, estimate=estimate)
 
     def _following(self, name: str, table: Table) -> Search:
-        """Return the search with the next trials. A range never grows to an invalid value."""
+        """Return the search with the next trials.
+
+        If the next value of a range would make a config invalid, the range stays as it is.
+        """
         search = self.searches[name]
         following = search.following(table)
         try:

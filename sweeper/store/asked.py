@@ -84,8 +84,8 @@ def asked_of(plan: Mapping[str, Any], name: str) -> Asked:
 def asked_in(outputs: Path) -> list[Asked]:
     """Return the claims, margins and error rate of each experiment of each plan, oldest first.
 
-    The plans that `forget` has removed come before all others. A run that it has removed alone
-    comes first, as a plan that asked nothing.
+    Plans that the command `forget` removed come before the present ones. Runs that it removed
+    without their plan come first of all, each as an Asked without claims.
     """
     history = [*_forgotten(outputs)]
     alone = [

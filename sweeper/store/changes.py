@@ -223,7 +223,7 @@ class Changes:
     def since(self, run: Run, attempt: int) -> list[str] | None:
         """Return the files that changed since an attempt was trained, or None if unknown.
 
-        If the attempt continued others, return the files that changed since any of them.
+        If the attempt resumed from earlier attempts, compare the code of all of them.
         """
         try:
             config, attempts = run.record().config, lineage(run, attempt)

@@ -62,8 +62,8 @@ _VOLATILE = ("format", "number", "estimate", "asked")
 def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
     """Write a plan under the next number and return its path.
 
-    If the newest plan of these experiments has the same content, write nothing and return the path
-    of that plan. This keeps the plan's first `estimate` of durations.
+    If the newest plan of these experiments has the same content, write nothing and return its path.
+    So the `estimate` of durations stays the one that was made before training.
     """
     paths = _paths(outputs)
     for path, known in _readable(reversed(paths)):
@@ -202,8 +202,8 @@ def open_run(given: str, outputs: Path) -> Run:
 def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the stored plans whose results `plan` would replace, by experiment.
 
-    `plan` replaces the newest stored plan of an experiment if another command wrote the stored plan
-    and `plan` lacks some of its runs.
+    The newest stored plan of an experiment is replaced if two conditions hold: another command
+    wrote it, and it has runs that `plan` lacks.
     """
     found = {}
     for name in plan["experiments"]:

@@ -122,7 +122,8 @@ def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
 def lineage(run: Run, number: int) -> list[dict[str, Any]]:
     """Return attempt.json of an attempt and of the attempts that it continued, oldest first.
 
-    Early versions of Headroom did not record which attempt was continued.
+    Early versions of Headroom did not record which attempt was continued. Then earlier attempts
+    are missing.
     """
     found: list[dict[str, Any]] = []
     while number:
@@ -134,7 +135,7 @@ def lineage(run: Run, number: int) -> list[dict[str, Any]]:
 
 
 def _by_step(attempt: Attempt) -> dict[int, dict[str, Any]]:
-    """Return the rows of an attempt, by step. Join rows of training and validation at one step."""
+    """Return the rows of an attempt, by step. Merge rows of training and validation of one step."""
     joined: dict[int, dict[str, Any]] = {}
     for row in read_metrics(attempt.metrics_path):
         joined.setdefault(row["step"], {}).update(row)
@@ -321,7 +322,10 @@ class Run:
             return Status(State.FAILED, sanitize(error), 0)
 
     def history(self) -> list[dict[str, Any]]:
-        """Return a row of metrics for each step, in order. The run may have been interrupted."""
+        """Return one row of metrics for each step, in order, merged from all attempts.
+
+        Attempts after the one that finished the run are left out.
+        """
         result = self.result()
         attempts = self.attempts()
         if result is not None:

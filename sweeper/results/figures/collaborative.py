@@ -1,4 +1,4 @@
-"""Re-parametrised runs: their metric over the shared key/query size.
+"""The metric of re-parametrised runs over the shared key/query size.
 
 Each panel shows an arm that starts from another arm. The dashed line is the mean of that other arm.
 The percentages above a panel are the shares of attention parameters that re-parametrisation saves.

@@ -1,4 +1,4 @@
-"""The metric minus that of the largest head, over head size.
+"""The metric over head size, as the difference from the model with the largest heads.
 
 Each arm and sequence length n has a curve.
 

@@ -1,7 +1,7 @@
 """Theorem 1, measured: the error of a fitted context over head size / n.
 
-Each mask has a panel. Each curve shows its measured knee. Guides mark the theorem's n, and
-also n - 1 and n / 2.
+Each mask has a panel. A ring marks the measured knee of each curve. Guide lines mark the n of the
+theorem, and n / 2. Triangles mark n - 1.
 
 While heads are too small, the error falls by a small factor from one size to the next. With a head
 that is large enough, only the error of gradient descent remains, which is orders of magnitude
