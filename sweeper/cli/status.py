@@ -103,7 +103,10 @@ def _status(run: Run) -> Status:
 def _state(
     run: str, plan: Mapping[str, Any], status_of: Callable[[str], Status]
 ) -> tuple[str, str]:
-    """Return the state of a run and the reason for it. A new run may wait for its parent."""
+    """Return the state of a run and the reason for it.
+
+    If a run has not begun and its parent failed, the state is "blocked".
+    """
     status = status_of(run)
     parent = plan["runs"].get(run, {}).get("parent")
     if status.state is not State.NEW or parent is None:

@@ -138,7 +138,7 @@ class Configurations:
     def _with_sizes(self, points: Sequence[Configuration]) -> Iterator[Configuration]:
         """Yield the points with their sizes. Replace a head size of null by the model's head size.
 
-        A config with null and a config with that number then have the same run id.
+        So a run has the same id whether its config gave null or this number.
         """
         sizes = self.facts.sizes([point.config for point in points])
         for point, size in zip(points, sizes, strict=True):
@@ -415,9 +415,9 @@ class Configurations:
     ) -> dict[str, Any]:
         """Return the config of a run that starts from the weights and tokenizer of `parent`.
 
-        For the same task, this is the parent's config, changed by `settings`. For another task, it
-        is that task's config with the parent's model. The other task chooses the dropout, since
-        dropout has no weights.
+        If the task stays the same, this is the parent's config, changed by `settings`. If
+        `settings` choose another task, this is the config of that task with the parent's model. Its
+        dropout is that of the new task, since dropout has no weights.
         """
         task = parent["task"]["name"]
         template, plain = self._template({"task": task, **settings})

@@ -1,4 +1,4 @@
-"""Matching: find the value of a key that gives a model a target size.
+"""Find the value of a key that gives a model a target size, to match points of other arms.
 
 To measure the size of a model, the size server builds it. The size must not fall as the key grows.
 With most attention variants, the size is a polynomial in the key of degree at most two. So a
@@ -114,9 +114,10 @@ def _last_not_above(at: Callable[[int], int], target: int, guess: int) -> int:
 def _valid_multiples(
     try_at: Callable[[int], int | UserError], target: int
 ) -> Iterator[int]:
-    """Yield the multiples that give a valid model, in ascending order, until one exceeds `target`.
+    """Yield the multiples of the step that give a valid model, in ascending order.
 
-    Yield at least two. Give up after GAP multiples in a row without a valid model.
+    Stop after the first model that is larger than `target`, but yield at least two multiples. Give
+    up after GAP multiples in a row without a valid model.
     """
     last = 0
     for multiple in range(1, MOST_TRIED + 1):

@@ -41,9 +41,9 @@ class CommandLine:
     """The overrides of a command line. Their keys are stored without plus signs.
 
     Attributes:
-        fixed: for keys with one value, the whole override, such as "model.heads=8".
-        values: for keys with one value, the parsed value.
-        axes: for keys with several values, the list of values.
+        fixed: the overrides that set one value, such as "model.heads=8", by key.
+        values: the parsed values of these overrides, by key.
+        axes: the lists of values of the other overrides, by key.
         experiments: the names of the chosen experiments.
     """
 

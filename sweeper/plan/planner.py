@@ -1,4 +1,4 @@
-"""Planning: turn the overrides of a command line into a plan of runs.
+"""Turn the overrides of a command line into a plan of runs.
 
 A command line names experiments, or sweeps a grid, which becomes an experiment with one arm.
 configurations.py composes the configs of every arm, solves for matched sizes (match.py), and asks

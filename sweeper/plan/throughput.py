@@ -1,4 +1,4 @@
-"""Estimate how long a run takes: its FLOPs times the seconds per FLOP of similar runs."""
+"""Estimate how long a run takes, from its FLOPs and the measured speed of similar runs."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress

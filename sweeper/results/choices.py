@@ -1,9 +1,9 @@
 """The choice of tuned values, such as the learning rate, from trial runs of each setting.
 
 Every combination of values is tried with one seed. The two best combinations are the finalists of a
-setting, and are tried with a second seed. If the difference of the finalists is within its error,
-they are tried with further seeds. The finalist with the better mean is chosen. If the difference is
-still within its error, the other finalist stays as an alternative, and claims must hold for both.
+setting, and are tried with a second seed. If their difference is smaller than its error, they are
+tried with further seeds. The finalist with the better mean is chosen. If the difference is still
+smaller than its error, the other finalist stays as an alternative, and claims must hold for both.
 
 Only the metric on the validation split counts. Combinations with a diverged trial rank last.
 """
@@ -31,7 +31,8 @@ class Choice:
     """The values chosen for one setting of an arm.
 
     Attributes:
-        arm, setting: the arm, and the keys and values of the setting.
+        arm: the arm.
+        setting: the keys and values that the plan sets for this setting, without the tuned keys.
         values: the chosen values, by key.
         alternative: the values of the other finalist, by key. It is set only if the trials cannot
             tell the two finalists apart: `difference` is at most `error`.
@@ -70,8 +71,8 @@ def settled(table: Table) -> bool:
 def ranked(table: Table) -> list[list[Point]]:
     """Return the trials of each setting, best first. Settings are in the order of the plan.
 
-    The metric of the first seed decides the order. Trials with a diverged seed come last. The table
-    must be settled.
+    The metric of the first seed decides the order. Trials with a diverged seed come last. Every
+    trial in the table must have finished or diverged.
 
     Raises:
         UserError: a trial lacks the metric, or all trials of a setting diverged.
@@ -105,10 +106,12 @@ def ranked(table: Table) -> list[list[Point]]:
 
 
 def choices(table: Table) -> list[Choice]:
-    """Return the choice of each setting, in the order of the plan. The table must be settled.
+    """Return the choice of each setting, in the order of the plan.
+
+    Every trial in the table must have finished or diverged.
 
     Raises:
-        UserError: see `ranked`.
+        UserError: a trial lacks the metric, or all trials of a setting diverged.
     """
     keys, sign = tuned_keys(table), direction(table.metric)
     groups, apart = ranked(table), {}

@@ -118,7 +118,7 @@ def write_tables(
 
 
 class Collected(NamedTuple):
-    """What a table needs from one run: the cells that its rows share, and its files' content."""
+    """The cells of a run, which are equal in all its rows, and the content of its files."""
 
     cells: Data
     files: RunFiles = RunFiles()

@@ -71,7 +71,7 @@ def _tables(outputs: Path, sweep: str) -> list[Table]:
 def _verdicts_apart(
     a: Table, b: Table, one: str, other: str
 ) -> Iterator[tuple[str, bool]]:
-    """Yield (line, flipped) for each claim on which the verdicts, or `_terms` of them, differ."""
+    """Yield (line, flipped) for each claim whose verdict or terms (see `_terms`) changed."""
     before, after = ({_claim(v): v for v in verdicts_on(table)} for table in (a, b))
     for claim in sorted(before.keys() ^ after.keys()):
         word = one if claim in before else other
@@ -94,7 +94,7 @@ def _claim(verdict: Verdict) -> str:
 
 
 def _terms_apart(was: Verdict, now: Verdict) -> list[str]:
-    """Return one text for each of `_terms` that differs between two verdicts."""
+    """Return a text such as "margin 1 % -> 2 %" for each term in which two verdicts differ."""
     # A verdict has no numbers if the points cannot decide its claim.
     if not (was.numbers and now.numbers):
         return []
@@ -104,7 +104,7 @@ def _terms_apart(was: Verdict, now: Verdict) -> list[str]:
 
 
 def _terms(numbers: Data) -> dict[str, str]:
-    """Return what a verdict was judged with, such as margin and confidence, as text by name."""
+    """Return the terms of a verdict, such as its margin and confidence, as text by name."""
     return {
         "margin": (numbers["margin"] or {}).get("size", "none"),
         "error": f"{numbers['error']:g}",

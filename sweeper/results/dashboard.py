@@ -251,7 +251,7 @@ def publish(
 ) -> None:
     """Publish an experiment as a W&B run of the same name.
 
-    Publishing it again adds a version of the artifact.
+    Publishing it again adds a new version of its W&B artifact.
     """
     wandb = module("wandb", INSTALL)
     name = stem(table.name)

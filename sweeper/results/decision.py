@@ -65,8 +65,8 @@ class Question:
         evidence: the points and their values.
         error: the chance that any of the experiment's questions is decided wrongly.
         claims: the number of questions that share `error`.
-        asked_after: the ids of the runs that were done before "claim", "margin" or "error" was
-            first set, by that word. A word is missing if it was set before all runs.
+        asked_after: the ids of the runs that were done before a term was chosen, by term. The terms
+            are "claim", "margin" and "error". A term that was chosen before all runs is left out.
     """
 
     name: str
@@ -177,7 +177,7 @@ class Question:
 
     @cached_property
     def found(self) -> list[Found]:
-        """The finding on each contrast, before the contrast's threshold is subtracted.
+        """The finding on each contrast. The contrast's threshold is not subtracted from it.
 
         Intervals are clipped to [-m, m], where m is the largest difference that the metric allows.
         If both ends are clipped, the interval is unknown, so both ends become infinite.

@@ -343,10 +343,14 @@ def larger_heads_gain_more(design: Design, arm: str, rival: str) -> Contrast:
 def trends_apart(
     curve: Collection[Point], rival: Collection[Point], column: str
 ) -> tuple[list[float], Weights]:
-    """Return the numbers of a column that both curves have, and weights for their points.
+    """Return the contrast of two slopes, over the values of a column that both curves have.
 
-    The weighted sum of the points' means is the slope of `curve` minus the slope of `rival`. Raise
-    Unanswerable if the curves share fewer than two numbers.
+    Returns:
+        The shared values of the column, and weights for the points of both curves. The weighted sum
+        of the points' means is the slope of `curve` minus the slope of `rival`.
+
+    Raises:
+        Unanswerable: the curves share fewer than two values.
     """
     first, second = numbered(column, curve), numbered(column, rival)
     shared = sorted(first.keys() & second.keys())

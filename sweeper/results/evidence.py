@@ -46,7 +46,7 @@ class Measured:
     Attributes:
         runs: the run id of every planned seed, in the order of the plan.
         values: the measurements by seed, larger being better. Several fine-tunings of one
-            pre-training are one measurement, under the first of their seeds.
+            pre-training are one measurement, whose key is the smallest of their seeds.
         lost: the number of seeds that will never have a value, because the run failed or is
             done without one.
         zero: the number of seeds whose value is 0 or less, if ratios are judged.
@@ -91,7 +91,7 @@ class Evidence:
     Attributes:
         points: the planned points without the alternatives that tuning left.
         every: the planned points with these alternatives.
-        ratios: whether values are logarithms.
+        ratios: whether claims judge ratios. Then the values are logarithms.
         margin: the experiment's margin in this metric, or None.
         range: the largest possible difference between two values.
         unit: the unit of differences.
@@ -167,7 +167,7 @@ class Evidence:
         return found
 
     def costs(self, weights: Floats) -> dict[str, float | None]:
-        """Return how many times as much of each known cost the first side of a contrast takes.
+        """Return the ratio of costs between the first and the second side of a contrast, by cost.
 
         The ratio is the exponential of the contrast of log costs. The ratio of seconds is None if
         the runs used several kinds of device, shared a GPU, or waited unequally long for a

@@ -100,9 +100,9 @@ def decidable(table: Table) -> list[Question]:
 
 
 def _asked_after(table: Table, question: Question) -> dict[str, Sequence[str]]:
-    """Return the runs that were done before "claim", "margin" or "error" was first set.
+    """Return the ids of the runs that were done before a term was chosen, by term.
 
-    The result has no key for a term that was set before all runs.
+    The terms are "claim", "margin" and "error". A term that was chosen before all runs is left out.
     """
     late = table.provenance.get("asked_late", {})
     claim, metric = f"claim {question.name}", f"margin {question.evidence.metric} "

@@ -227,7 +227,7 @@ class Curves:
 def _mark(
     x: float, point: Point, spread: Spreads, back: Callable[[float], float]
 ) -> Mark:
-    """Return the mark of a point. `back` converts values of the point to those of the metric."""
+    """Return the mark of a point. `back` is the inverse of the transformation of its values."""
 
     def shown(value: float) -> float:
         return max(-_LARGEST, min(back(value), _LARGEST))

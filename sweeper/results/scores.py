@@ -1,4 +1,4 @@
-"""Verdicts on the scores of any program, in a CSV with a row for each arm and seed.
+"""Judge the scores that any program wrote to a CSV file with a row for each arm and seed.
 
 Each arm is compared with a baseline arm, by the rule that judges the claims of a sweep
 (statistics/blocks.py). All comparisons of a file share the chance of a wrong verdict.
@@ -254,9 +254,8 @@ def _baseline(arms: Sequence[str], named: str | None) -> str:
 def _table(rows: pd.DataFrame, experiment: Data) -> Table:
     """Return scores as a table with one run per row.
 
-    Seeds are numbered in ascending order, or alphabetically if their names are not numbers. The
-    order of the rows must not matter, because interim analyses add seeds in the order of their
-    numbers.
+    Seeds are sorted and numbered from 0. Interim analyses add seeds in the order of these numbers,
+    so the order of the rows must not change them.
     """
     names = pd.DataFrame({"name": rows["pair"].unique()})
     names["size"] = pd.to_numeric(names["name"], errors="coerce")

@@ -357,7 +357,7 @@ class Table:
 
 
 def stem(name: str) -> str:
-    """Return the name, without suffix, of the files of an experiment's tables and figures."""
+    """Return the file name, without suffix, that an experiment's tables and figures have."""
     if _PLAIN.fullmatch(name):
         return name
     letters = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:32]

@@ -55,7 +55,7 @@ class Verdict:
 
     @property
     def effect(self) -> str:
-        """The first contrast of the sentence as text, with its interval; empty if there is none."""
+        """The finding that the sentence names first, as text with its interval; "" if none."""
         contrasts = self.numbers.get("contrasts")
         if not contrasts or "unmeasured" in self.numbers:
             return ""
@@ -118,9 +118,9 @@ class Terms:
         error: the chance that at least one of the `claims` verdicts is wrong.
         claims: the number of claims that share `error`.
         margin: the largest difference that does not matter.
-        asked_after: the number of runs that were done before "claim", "margin" or "error" was
-            first set, by that word. A word is missing if it was set before all runs.
-        pooled: the number of values, and of points, from which the variance is predicted.
+        asked_after: how many runs were done before a term was chosen, by term. The terms are
+            "claim", "margin" and "error". A term that was chosen before all runs is left out.
+        pooled: how many values, from how many points, predict the variance.
     """
 
     error: float
@@ -166,7 +166,7 @@ class Found:
     """The finding on a contrast: its estimate, interval, costs and speedup.
 
     Attributes:
-        words: the comparison.
+        words: the comparison in words.
         value, low, high: the estimate and the ends of the interval; unknown ends are infinite.
         unit: the unit of all three. "log ratio" is the natural logarithm of a ratio. "points" are
             percentage points, for example of an accuracy or an F1. "metric" is the metric's unit.

@@ -86,8 +86,8 @@ class Progress:
     def seeds_judged(self) -> dict[str, int]:
         """The number of judged seeds of each point.
 
-        A point's key is the id of the run with its first seed. If several experiments share this
-        run, keep their largest number of seeds.
+        A point's key is the id of the run with its first seed. If several questions use the point,
+        this is the largest number of seeds that one of them judged.
         """
         found: dict[str, int] = {}
         for _, one in self.questions:

@@ -1,4 +1,4 @@
-"""Prepare an outputs folder that another machine can train: freeze the plan, copy code and data."""
+"""Prepare an outputs folder, so that another machine can train its runs."""
 
 from __future__ import annotations
 

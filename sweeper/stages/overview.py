@@ -91,8 +91,9 @@ class Overview:
     def print_cost(self, plan: Plan, left: Sequence[str]) -> dict[str, float]:
         """Print the cost of the runs `left`. Return the expected seconds of training, by run id.
 
-        The time needs similar finished runs. Without them, a dry run prints a range for a CPU,
-        computed from this machine's speed. For a GPU, it prints how to measure the time.
+        The time is estimated from similar finished runs. If there are none, a dry run prints a
+        range of times for a CPU, computed from this machine's speed. If the runs need a GPU, it
+        prints how to measure the time.
         """
         throughput = measured(plan, self.store, self.backend)
         runs, slots = [plan.runs[run] for run in left], self.backend.slots

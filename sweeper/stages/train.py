@@ -1,4 +1,4 @@
-"""Training of a plan: freeze its records, prepare its data, train its runs."""
+"""Train the runs of a plan, after writing their records and preparing their data."""
 
 import signal
 from collections.abc import Callable, Mapping, Sequence

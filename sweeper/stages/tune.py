@@ -1,4 +1,4 @@
-"""Tuning: training runs called trials choose hyperparameters before the judged runs are planned.
+"""Tune hyperparameters with training runs called trials, before the judged runs are planned.
 
 To try a point is to train it with every combination of the values in `experiment.tune.grid`. The
 combination with the best validation metric is chosen. In each arm, the points with the fewest and

@@ -241,7 +241,10 @@ def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _check_others(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Remove bytecode, which may differ from the source. Raise UserError for links or new code."""
+    """Remove bytecode, which may differ from the source.
+
+    Raise UserError if the folder has a link, or code that is not in `files`.
+    """
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
         imported = path.is_symlink() or (
@@ -258,5 +261,5 @@ def _check_others(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def revisions(folder: Path) -> list[str]:
-    """Return the revisions that have the code in `folder`, newest first."""
+    """Return the revisions (see `Code.revision`) whose code is in `folder`, newest first."""
     return (read_bytes(folder / REVISION) or b"").decode().splitlines()

@@ -1,7 +1,7 @@
-"""The tuning of an experiment: the validation metric over the tuned key.
+"""The validation metric of an experiment's trials over the tuned key.
 
-Each setting has a curve. The figure draws the table of an experiment's trials. If several keys are
-tuned, the first is on the x-axis, and each combination of the others has a curve.
+Each setting has a curve. If several keys are tuned, the first one is on the x-axis, and each
+combination of values of the others has a curve.
 """
 
 from dataclasses import replace

@@ -14,7 +14,7 @@ X = "model.attention.shared_size"
 
 
 def draw(table: Table) -> Figure:
-    """Draw a table with arms that start from other arms and vary the shared size."""
+    """Draw a table with arms that start from other arms and vary the shared key/query size."""
     drawn = []
     for arm, about in table.experiment["arms"].items():
         metric, parent = metric_of(table, arm), about.get("parent")

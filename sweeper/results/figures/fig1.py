@@ -44,7 +44,10 @@ def _standard_heads(point: Point) -> float | None:
 
 
 def _heads(arm: str, curves: Sequence[panel.Curve]) -> str:
-    """Return the range of an arm's heads in words; "" unless the arm is STANDARD or FIXED."""
+    """Return the range of the head counts or head sizes in an arm, for the legend.
+
+    Return "" unless the arm is STANDARD or FIXED.
+    """
     if arm not in (STANDARD, FIXED):
         return ""
     points = [point for curve in curves for point in curve.points]

@@ -40,7 +40,7 @@ CONFIDENCE = 0.95  # figures show 95 % intervals
 
 
 class Variance(NamedTuple):
-    """A variance between seeds, and its degrees of freedom: 0 if the variance is unknown."""
+    """A variance between seeds, and its degrees of freedom. If it is unknown, `df` is 0."""
 
     value: float
     df: float

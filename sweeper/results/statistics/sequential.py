@@ -51,7 +51,10 @@ def bound(n: int, level: float) -> float:
 
 @lru_cache(maxsize=4096)
 def reach(n: int, df: float, level: float) -> float:
-    """Return the boundary in estimated standard errors, with `df` > 0 degrees of freedom."""
+    """Return the boundary for n seeds, in units of the standard error, if that is estimated.
+
+    The standard error has `df` > 0 degrees of freedom. `level` is one-sided.
+    """
     from scipy.special import ndtr, stdtrit
 
     return -float(stdtrit(df, ndtr(-bound(n, level))))
@@ -127,7 +130,10 @@ class Intervals(NamedTuple):
 
 
 def intersection(analyses: Sequence[Intervals]) -> Intervals:
-    """Return the newest values and the intersection of all intervals; low > high if it is empty."""
+    """Return the newest estimates with the intersection of all intervals.
+
+    If an intersection is empty, its low end is above its high end.
+    """
     lows = np.max([one.lows for one in analyses], axis=0)
     highs = np.min([one.highs for one in analyses], axis=0)
     return Intervals(analyses[-1].values, lows, highs)
