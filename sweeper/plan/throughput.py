@@ -26,9 +26,9 @@ COMPARABLE = 1 / 30
 class Throughput:
     """An estimator of how long runs take on one kind of device, based on measured runs.
 
-    Each estimate is a median of measurements. It uses the first of these groups that has any: the
-    run itself, runs with the same model and task, runs with the same task, all runs with comparable
-    FLOPs.
+    Each estimate is a median over a group of measured runs. The first of these groups that is not
+    empty is used: the run itself, runs with the same model and task, runs with the same task, all
+    runs with comparable FLOPs.
 
     Args:
         assumed: the seconds per FLOP to assume before anything is measured; 0 if unknown.

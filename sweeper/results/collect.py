@@ -346,7 +346,7 @@ def _words(values: Data, ends: Counter[str]) -> str:
 
 
 def _sizes(point: Data, plan: Plan, tasks: Mapping[str, str | None]) -> dict[str, Any]:
-    """Return the cells of a point with the sizes of its model, and those about its match.
+    """Return the cells on the size of a point's model, and on the point that it is matched to.
 
     A fine-tuned model gets the parameter counts of its pre-trained model, with the output layers of
     pre-training. If a run starts from another run of the same task, it re-parametrises the

@@ -1,4 +1,4 @@
-"""The comparison of two sweeps: differences in code, configs, values and verdicts."""
+"""Compare the code, configs, values and verdicts of two sweeps."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

@@ -28,7 +28,7 @@ Weights = Sequence[tuple[float, Point]]
 
 
 class Unanswerable(Exception):
-    """The points of an experiment cannot decide a claim; the message is a whole sentence."""
+    """Raised if an experiment's points cannot decide a claim. The message is a whole sentence."""
 
 
 @dataclass(frozen=True)

@@ -201,8 +201,8 @@ def _names_of_seeds(column: pd.Series) -> pd.Series:
 def _earlier(history: pd.DataFrame, pair: str) -> pd.DataFrame:
     """Return the earlier scores, checked.
 
-    Arms and seeds get a prefix, so that none has the name of an arm or seed to judge. If the
-    history has a column `comparison`, its value becomes part of these names, too.
+    Arms and seeds get a prefix, so that their names differ from those in the scores to judge. If
+    the history has a column `comparison`, its value becomes part of these names, too.
     """
     comparison = history.get("comparison", pd.Series("", history.index)).astype(str)
     named = {

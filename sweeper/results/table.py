@@ -485,7 +485,7 @@ def csv_text(table: Table) -> str:
 
 
 def as_csv(rows: Iterable[Iterable[Any]]) -> str:
-    """Return rows as the text of a .csv. Formulas are marked as text."""
+    """Return rows as the text of a .csv. Spreadsheets do not execute its cells as formulas."""
     lines = _Lines()
     # With another line end than "\r\n", csv.writer would leave a lone "\r" unquoted.
     csv.writer(lines).writerows([map(_csv_cell, row) for row in rows])

@@ -101,7 +101,7 @@ class Price(NamedTuple):
     Attributes:
         seeds: the number of seeds per point, including those done. None if no number of seeds is
             expected to decide the claim.
-        runs: the number of runs to add; None without `seeds`.
+        runs: the number of runs to add; None if `seeds` is None.
         hours: the device hours of these runs; None if unknown.
     """
 
@@ -172,8 +172,8 @@ class Found:
             percentage points, for example of an accuracy or an F1. "metric" is the metric's unit.
         costs: for each cost, the ratio of the first side to the second. The ratio of seconds is
             None if times are not comparable.
-        speedup: for each cost, the log of the first side's effective speedup over the second, and
-            the ends of its interval (results/speedup.py).
+        speedup: the logarithm of the first side's effective speedup over the second, followed by
+            the ends of its interval, for each cost (results/speedup.py).
     """
 
     words: str

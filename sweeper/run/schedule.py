@@ -381,7 +381,9 @@ class Schedule:
             self._move(state, Phase.FAILED, status.reason)
 
     def _halved(self, name: str, status: Status) -> int:
-        """If a run ran out of GPU memory and has `micro_batches=auto`, halve its micro-batches.
+        """Halve the size of a run's micro-batches if it ran out of GPU memory.
+
+        This needs `trainer.micro_batches=auto`.
 
         Return the new number of micro-batches, or 0 if it is unchanged.
         """

@@ -19,9 +19,9 @@ class Stopped(KeyboardInterrupt):
 class StopSignals(ExitStack):
     """Handlers of SIGINT and SIGTERM that raise Stopped.
 
-    Inside the context `held`, only `check` raises Stopped. A schedule runs inside `held`: an
-    exception between the start of a job and the assignment of its handle would leave a job that the
-    sweep cannot stop.
+    Inside the context `held`, only `check` raises Stopped. A schedule runs inside `held`, because
+    an exception right after the start of a job could lose the job's handle. Then the sweep could
+    not stop the job.
     """
 
     def __init__(self, numbers: Collection[int] = STOPS) -> None:

@@ -1,4 +1,4 @@
-"""Detection of runs that were trained with another version of the code ("other code").
+"""Detect runs that were trained with another version of the code, called other code.
 
 A sweep prints how many such runs it has. With `hydra.sweeper.retrain=changed`, it trains them
 again.

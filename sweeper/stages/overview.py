@@ -49,7 +49,7 @@ class Overview:
         Args:
             plan: all runs of the sweep.
             budgets: sentences about the cost of tuning.
-            final: whether the runs have their final ids, since tuning has chosen all values.
+            final: whether tuning has chosen all values, so that the ids of the runs are final.
             verbose: whether to list every point.
         """
         statuses = {run: self.store.run(run).status() for run in plan.runs}

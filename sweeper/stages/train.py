@@ -123,7 +123,7 @@ class Executor:
         ]
 
     def other_code(self, plan: Plan) -> OtherCode:
-        """Return which runs of a plan were trained with other code than today's."""
+        """Return which runs of a plan were trained with code that differs from `code`."""
         return of_other_code(plan, self.store, self._changes)
 
     def refuse_mixing(self, plan: Plan) -> None:

@@ -190,9 +190,10 @@ def by_arm(points: Iterable[Configuration]) -> dict[str, list[Configuration]]:
 def tried(
     points: Sequence[Configuration], exhaustive: Collection[str]
 ) -> list[Configuration]:
-    """Return the points to try: all of the arms in `exhaustive`, and two of every other arm.
+    """Return the points to try.
 
-    The two are the points with the fewest and the most parameters.
+    In the arms in `exhaustive`, these are all points. In every other arm, these are the points with
+    the fewest and the most parameters.
     """
     ends = {
         setting(one) for arm in by_arm(points).values() for one in (arm[0], arm[-1])

@@ -93,7 +93,8 @@ def function(kind: Kind, name: Any, key: str, called: str) -> Callable[..., Any]
         kind: the kind of the module.
         name: the registered name.
         key: the config key whose value is `name`, for messages.
-        called: the name of the function. If the module has none, return its function `name`.
+        called: the name of the function to return. If the module lacks it, the function `name` of
+            the module is returned.
 
     Raises:
         UserError: the name is not registered, or the module has neither function.

@@ -182,7 +182,7 @@ class Run:
         return run
 
     def record(self) -> Record:
-        """Return the record of the run. Raise UserError if it is missing or of another run."""
+        """Return the run's record. Raise UserError if it is missing or belongs to another run."""
         record = Record.load(self.path)
         if record is None or record.id != self.id:
             holds = f"run {sanitize(record.id)}" if record else "no run.json"

@@ -44,7 +44,7 @@ def _standard_heads(point: Point) -> float | None:
 
 
 def _heads(arm: str, curves: Sequence[panel.Curve]) -> str:
-    """Return the range of the head counts or head sizes in an arm, for the legend.
+    """Return the numbers of heads in an arm for the legend, such as ", 2 to 16 heads".
 
     Return "" unless the arm is STANDARD or FIXED.
     """

@@ -1,4 +1,4 @@
-"""The writer of outputs/report.html, one file with all its data, style and scripts.
+"""Write outputs/report.html, one file that contains all its data, style and scripts.
 
 Names, errors and logs are untrusted text. They enter the page as compressed JSON, in a block that
 browsers do not run, and the script shows them only as text nodes. Figures are images, because

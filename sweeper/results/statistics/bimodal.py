@@ -1,4 +1,4 @@
-"""The detection of bimodality: some seeds learned and some did not."""
+"""Detect that the seeds of points are bimodal, because some learned and some did not."""
 
 from collections.abc import Iterable, Sequence
 

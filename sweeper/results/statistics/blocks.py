@@ -165,7 +165,7 @@ def _squares(table: Table) -> Floats:
 
 
 def regular(table: Table) -> Table:
-    """Return the points with at least two seeds that did not diverge (see DIVERGED)."""
+    """Return the points that have at least two seeds and no diverged one (see DIVERGED)."""
     several = table[_counts(table) > 1]
     own = variances(several)
     usual = float(np.median(own)) if len(own) else 0.0
