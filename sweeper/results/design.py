@@ -40,8 +40,9 @@ class Contrast:
         weights: the weights of the points' means. Larger means are better, for every metric.
         above: the threshold, on the judged scale. It is a natural logarithm if the ratios of a
             metric are judged.
-        extremes: the weights of the largest and of the smallest contrast over alternative values of
-            the tuned keys; () without alternatives. A decision must hold for these too.
+        extremes: two more rows of weights, in which alternative values of the tuned keys make the
+            contrast largest and smallest. A decision must hold for both. () if tuning left no
+            alternatives.
     """
 
     words: str

@@ -383,9 +383,8 @@ class Schedule:
     def _halved(self, name: str, status: Status) -> int:
         """Halve the size of a run's micro-batches if it ran out of GPU memory.
 
-        This needs `trainer.micro_batches=auto`.
-
-        Return the new number of micro-batches, or 0 if it is unchanged.
+        Do so only with `trainer.micro_batches=auto`. Return the new number of micro-batches, or 0
+        if it is unchanged.
         """
         if status.cause is not Cause.OUT_OF_GPU_MEMORY:
             return 0

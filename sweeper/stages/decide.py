@@ -73,8 +73,8 @@ class Progress:
     def seeds(self, most: int) -> dict[str, int]:
         """Return how many seeds the points of undecided claims need next.
 
-        A point's key is the id of the run with its first seed. If a claim needs more than `most`
-        seeds per point, it adds none.
+        A point's key is the id of the run with its first seed. A claim that needs more than `most`
+        seeds per point is ignored.
         """
         found: dict[str, int] = {}
         for _, one in self.asked:

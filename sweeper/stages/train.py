@@ -173,8 +173,8 @@ class Executor:
     def _begin_anew(self, plan: Plan, left: Sequence[str]) -> None:
         """Reset the runs of other code, children before their parents.
 
-        A child must be trained again as long as its parent has a result of other code. So if the
-        sweep is killed halfway, repeating it finds the children that are not reset yet.
+        The old result of a parent shows that its children must be trained again. So it is removed
+        last, in case the sweep is killed halfway.
         """
         again = self.other_code(plan).again
         for run in reversed(left):

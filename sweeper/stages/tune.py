@@ -1,6 +1,6 @@
 """Tune hyperparameters with training runs called trials, before the judged runs are planned.
 
-To try a point is to train it with every combination of the values in `experiment.tune.grid`. The
+A point is tried by training it with every combination of the values in `experiment.tune.grid`. The
 combination with the best validation metric is chosen. In each arm, the points with the fewest and
 the most parameters (its ends) are tried first. If both choose the same values, all points of the
 arm take them. If the ends disagree, or choose the smallest or largest value of a range, every point

@@ -33,7 +33,10 @@ def import_apart(module: str) -> ModuleType:
 
 
 def _try(module: str) -> None:
-    """Import a module in a forked process. Raise ImportError if that ends it or takes too long."""
+    """Import a module in a forked process, to find out whether this is safe.
+
+    Raise ImportError if the import ends the process or takes too long.
+    """
     from multiprocessing import get_context  # rarely needed, and slow to import
 
     process = get_context("fork").Process(target=_import_silently, args=[module])
