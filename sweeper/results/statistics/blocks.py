@@ -1,10 +1,10 @@
-"""The block rule: seeds are blocks, and a contrast of points is one number per seed.
+"""Estimates and intervals of contrasts. Seeds are blocks, as in a randomized block design.
 
-All points of a claim share their seeds. A contrast with weights w_p of points p has one value for
-each of n seeds s: d_s, the sum over p of w_p * values[p, s]. The variance v of these values is
-their sample variance s2, shrunk towards a prediction r2 from the whole table of points and seeds.
-r2 is the sum of w_p^2 times the residual mean square, after the effects of points and of seeds are
-removed. The prediction counts as four seeds, or as fewer if s2 is larger than r2:
+All points of a claim share their seeds. So a contrast with weights w_p of points p has one value
+for each of the n seeds s: d_s, the sum over p of w_p * values[p, s]. The variance v of these values
+is their sample variance s2, shrunk towards a prediction r2 from the whole table of points and
+seeds. r2 is the sum of w_p^2, multiplied by the residual mean square after the effects of points
+and of seeds are removed. The prediction counts as four seeds, or as fewer if s2 is larger than r2:
 
     v = max(s2, ((n - 1) * s2 + 4 * r2) / (n - 1 + 4))
     df = n - 1 + 4 * min(1, r2 / s2)
