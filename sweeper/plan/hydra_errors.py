@@ -57,6 +57,8 @@ def explained(problem: Exception) -> UserError:
     words = sanitize(" ".join(str(problem).split()), 700).rstrip(".")
     if isinstance(problem, OverrideParseException):
         words = f"{sanitize(problem.override)} is no override: {words}"
+    elif isinstance(problem, HydraException):
+        words = f"Hydra cannot compose the config: {words}"
     return UserError(words if words.endswith("?") else f"{words}.")
 
 

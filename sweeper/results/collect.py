@@ -165,7 +165,7 @@ class Records:
         return replace(table, provenance=about, code=mixed_code(table, self._code))
 
     def _asked(self, name: str, plan: Plan) -> dict[str, Any]:
-        """Return the keys `asked_late` and `asked_too` of an experiment, unless they are empty.
+        """Return what other plans asked about an experiment's runs, for the table's provenance.
 
         `asked_late` holds each claim, margin or error rate that was first asked after some runs
         were done. `asked_too` holds the claims that other plans judge on the same runs. These share

@@ -21,7 +21,7 @@ from sweeper.results.table import label
 from sweeper.results.verdict import Decision
 from sweeper.store.numbers import plural
 
-# Weights are about 1. A smaller weight is the rounding error of weights that cancel.
+# Treat a smaller weight as 0. It is the rounding error of two weights that cancel.
 NOTHING = 1e-12
 _MODEL_SIZES = ("layers", "embedding_size", "heads", "head_size", "feedforward_size")
 Weights = Sequence[tuple[float, Point]]

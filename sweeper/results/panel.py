@@ -55,13 +55,13 @@ _GUIDE_WORDS: Style = {
     "color": FAINT_INK,
 }
 
-# Distances on the y-axis, as multiples of the range of all seeds. The panel cuts intervals off at
-# _REACH above and below the seeds. Guides farther away than _GUIDE_REACH are not drawn, because
-# they would flatten the curves.
+# The y-axis ends at this distance above and below all seeds, as a multiple of their range. Longer
+# intervals are cut off.
 _REACH = 1.5
+# Lines of baselines farther away than this are not drawn, because they would flatten the curves.
 _GUIDE_REACH = 0.75
 _LARGEST = 1e150  # larger values would overflow the ticks of an axis
-_LIGHTEST = 0.4  # an arm's first curve has this share of its colour; the rest is white
+_LIGHTEST = 0.4  # mix this share of an arm's colour with white for its first curve
 
 
 @dataclass(frozen=True)

@@ -324,7 +324,7 @@ def summarise(table: Table) -> list[str]:
 
 
 def _summary(point: Point) -> Line:
-    """Return the cells of a point, in the order of HEADER, and its match error."""
+    """Return the line of a point in a table of results. Its cells are in the order of HEADER."""
     values = list(point.values.values())
     spread = stdev(values) if len(values) > 1 else None
     size, error = point.at("params_total"), point.at("match_error")

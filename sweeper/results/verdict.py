@@ -163,17 +163,18 @@ class Terms:
 
 @dataclass(frozen=True)
 class Found:
-    """The finding on a contrast: its estimate, interval, costs and speedup.
+    """What was found for a contrast, which compares a first side with a second one.
 
     Attributes:
         words: the comparison in words.
-        value, low, high: the estimate and the ends of the interval; unknown ends are infinite.
-        unit: the unit of all three. "log ratio" is the natural logarithm of a ratio. "points" are
-            percentage points, for example of an accuracy or an F1. "metric" is the metric's unit.
-        costs: for each cost, the ratio of the first side to the second. The ratio of seconds is
-            None if times are not comparable.
-        speedup: the logarithm of the first side's effective speedup over the second, followed by
-            the ends of its interval, for each cost (results/speedup.py).
+        value: the estimated difference. Above 0, the first side is better.
+        low, high: the ends of the interval of `value`. An unknown end is infinite.
+        unit: the unit of these three numbers. "log ratio" is the natural logarithm of a ratio,
+            "points" are percentage points, and "metric" is the unit of the metric.
+        costs: the cost of the first side divided by that of the second, by name of the cost. The
+            ratio of seconds is None if the times cannot be compared.
+        speedup: the log of the first side's effective speedup and the ends of its interval, by name
+            of the cost (results/speedup.py).
     """
 
     words: str

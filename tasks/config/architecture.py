@@ -53,7 +53,13 @@ def variant(name: Any) -> type[nn.Module]:
 # Cached, because creating a pydantic class takes longer than all other checks of a config.
 @functools.cache
 def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
-    """Return the schema of `model.attention` for a variant: its name, and a key for each option.
+    """Return the pydantic class that validates `model.attention` for a variant.
+
+    It has the key `name`, and a key for each keyword argument that only this variant takes.
+
+    Args:
+        cls: the variant's class.
+        name: the variant's registered name.
 
     Raises:
         UserError: the constructor lacks an argument that every variant takes, or an option has no

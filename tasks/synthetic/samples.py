@@ -28,11 +28,11 @@ from sweeper.store.files import make_directory, new_file, publish
 
 Item = TypeVar("Item")
 
-# The number of members of a family. A model that ignores the context must guess one of them.
+# Names belong to families of this size. A model that ignores the context can only guess which member
+# of a family comes next.
 MEMBERS = 3
 FEWEST_PRESENT, FAMILIES = 4, 200
-# If `directions` is 0, texts for decoders have at least UNPLANTED families, and texts for encoders
-# have at least UNPLANTED_COUPLES.
+# The fewest families of a text with `directions=0`, for decoders and for encoders.
 UNPLANTED = 64
 UNPLANTED_COUPLES = 12
 SYLLABLES = [f"{consonant}{vowel}" for consonant in "BDKLMNRS" for vowel in "aeiou"]
