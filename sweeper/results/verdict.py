@@ -163,7 +163,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class Found:
-    """What was found for a contrast, which compares a first side with a second one.
+    """The result for a contrast, which compares a first side with a second one.
 
     Attributes:
         words: the comparison in words.

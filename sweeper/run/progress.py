@@ -167,7 +167,9 @@ class Display(ExitStack):
     metrics: Mapping[str, str]
     time_left: TimeLeft
     of: str = ""
-    _begun: dict[str, float] = field(default_factory=dict)  # start times of running jobs
+    _begun: dict[str, float] = field(
+        default_factory=dict
+    )  # start times of running jobs
     _noted: str = ""
     _live: Live | None = None
 

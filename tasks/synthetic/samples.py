@@ -28,8 +28,8 @@ from sweeper.store.files import make_directory, new_file, publish
 
 Item = TypeVar("Item")
 
-# Names belong to families of this size. A model that ignores the context can only guess which member
-# of a family comes next.
+# Names belong to families of this size. A model that ignores the context can only guess which
+# member of a family comes next.
 MEMBERS = 3
 FEWEST_PRESENT, FAMILIES = 4, 200
 # The fewest families of a text with `directions=0`, for decoders and for encoders.
