@@ -101,10 +101,6 @@ class UnevenAttention(nn.Module):
             attention(embedding_size, heads, size, **options)
             for size, heads in sorted(Counter(sizes).items())
         )
-        # The outputs are summed, so one bias is enough.
-        for group in self.groups[1:]:
-            if isinstance(output := getattr(group, "output", None), nn.Linear):
-                output.register_parameter("bias", None)
         multi_head = [
             group for group in self.groups if isinstance(group, MultiHeadAttention)
         ]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sweeper.plan.experiment import Experiment
+from sweeper.plan.experiment import LARGEST_SEED, Experiment
 from sweeper.plan.plan import Configuration, Plan, PlannedPoint
 from sweeper.store.identity import run_id
 from sweeper.store.plans import describe_values
@@ -97,14 +97,15 @@ def _more_seeds(
 def _seeds(one: Configuration, experiment: Experiment, number: int) -> list[int]:
     """Return the first `number` seeds of a configuration.
 
-    The seeds that it or the experiment lists come first. The next larger numbers follow, without
-    the seeds of tuning trials.
+    The seeds that it or the experiment lists come first. The next larger numbers follow, and then
+    the smallest ones, without the seeds of tuning trials.
     """
     if one.once:
         return [one.config["seed"]]
     own = one.seeds or experiment.seeds
     of_trials = experiment.tune.seeds if experiment.tune else ()
-    after = itertools.count(max(own) + 1)
+    smaller = (seed for seed in itertools.count() if seed not in own)
+    after = itertools.chain(range(max(own) + 1, LARGEST_SEED + 1), smaller)
     further = (seed for seed in after if seed not in of_trials)
     return [*itertools.islice(itertools.chain(own, further), number)]
 

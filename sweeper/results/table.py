@@ -443,12 +443,16 @@ def read_rows(path: Path) -> tuple[list[str], list[Row]]:
     """Return the columns and the rows of a table's .csv. Raise UserError if it is unreadable."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
-            columns, *lines = csv.reader(file)
+            columns, *lines = filter(None, csv.reader(file))
+        rows = [_read_row(columns, line) for line in lines]
     except (OSError, ValueError) as error:
         raise UserError(
             f"{path} cannot be read ({error}); {_collect_again()}."
         ) from None
-    return columns, [_read_row(columns, line) for line in lines]
+    if missing := NAMES.keys() - {*columns}:
+        lacks = ", ".join(sorted(missing))
+        raise UserError(f"{path} lacks the columns {lacks}; {_collect_again()}.")
+    return columns, rows
 
 
 def _read_row(columns: Sequence[str], line: Sequence[str]) -> Row:

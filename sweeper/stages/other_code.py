@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sweeper.plan.plan import Plan
+from sweeper.store.attempts import Cause
 from sweeper.store.changes import Changes
 from sweeper.store.errors import UserError, sanitize
 from sweeper.store.numbers import plural
-from sweeper.store.runs import RunStore, State, Status
+from sweeper.store.runs import RunStore, State, Status, lineage
 
 RETRAIN = "hydra.sweeper.retrain=changed"
 ACCEPT = "hydra.sweeper.accept_mixed_code=true"
@@ -58,8 +59,9 @@ def of_other_code(
 ) -> OtherCode:
     """Compare the present code with the code that trained each run of a plan.
 
-    A run also counts as trained with other code if its parent was. `statuses` holds the status of
-    each run, by id. If it is None, this function reads the statuses from disk.
+    A run also counts as trained with other code if its parent was, or if the parent has been
+    trained again since then. `statuses` holds the status of each run, by id. If it is None, this
+    function reads the statuses from disk.
     """
     found: dict[str, list[str] | None] = {}
     statuses = statuses or {run: store.run(run).status() for run in plan.runs}
@@ -70,8 +72,11 @@ def of_other_code(
             found[id] = []
             if status.attempt and status.state in _ENDED:
                 found[id] = changes.since(store.run(id), status.attempt)
-            if parent and parent in plan.runs and status.state is State.DONE:
-                found[id] = found[id] or files(parent)
+            if parent and status.state is State.DONE:
+                of_parent = files(parent) if parent in plan.runs else []
+                found[id] = (
+                    found[id] or of_parent or _weights_changed(store, id, parent)
+                )
         return found[id]
 
     done = [run for run in plan.runs if statuses[run].state is State.DONE]
@@ -79,8 +84,27 @@ def of_other_code(
     return OtherCode(
         finished=len(done),
         changed={run: changed for run in done if (changed := files(run))},
-        begun={run: found[run] or [] for run in begun if store.run(run).checkpoints()},
+        begun={
+            run: found[run] or []
+            for run in begun
+            if store.run(run).checkpoints() or statuses[run].cause is Cause.NAN
+        },
         unknown=[run for run in done if files(run) is None],
+    )
+
+
+def _weights_changed(store: RunStore, id: str, parent: str) -> list[str]:
+    """Name the weights of a parent if a finished run started from earlier ones, else return []."""
+    run = store.run(id)
+    result, present = run.result(), store.run(parent).result()
+    if not (result and present):
+        return []
+    first, *_ = lineage(run, result["attempt"])
+    began = first.get("parent_weights")  # older attempts lack this key
+    return (
+        [f"the weights of {parent}"]
+        if began not in (None, present.get("weights_sha256"))
+        else []
     )
 
 
@@ -93,7 +117,7 @@ def in_words(found: OtherCode, *, retrain: bool) -> Iterator[str]:
             what = "They are trained again. Their old results stay in runs/<id>/attempts/<number>."
         yield f"{found.words()}. {what}"
     if found.begun:
-        how = "again from step 0" if retrain else "from a checkpoint of other code"
+        how = "again from step 0" if retrain else "with other code than before"
         runs = plural(len(found.begun), "unfinished run")
         yield f"Starting {how}: {runs} ({_files(found.begun)} changed)."
     if found.unknown:

@@ -42,6 +42,7 @@ class Info(TypedDict, total=False):
     versions: dict[str, str]
     hardware: dict[str, Any]
     visible_gpus: str | None
+    parent_weights: str | None
 
 
 class Heartbeat(TypedDict, total=False):

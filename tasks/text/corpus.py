@@ -142,7 +142,9 @@ class Corpus:
         if not counts.kept:
             skipped = f" (skipped lines: {counts.total})" if counts.total else ""
             has_long = counts.skipped["too_long"]
-            remedy = "break long lines" if has_long else "add more text"
+            remedy = (
+                "break long lines" if has_long else "add more text (or data.sentences)"
+            )
             raise UserError(
                 f"{self.name} has no text in the split {split}{skipped}; {remedy}."
             )

@@ -245,7 +245,8 @@ def find_files(root: Path) -> TextFiles:
     lines.
 
     Raises:
-        UserError: there is no text, or a file is a link to a file outside the folder.
+        UserError: there is no text, a folder is a link, or a file is a link to a file outside the
+            folder.
     """
     if root.is_file():
         found = TextFiles(root.parent, (root.name,), ())
@@ -281,14 +282,19 @@ def find_files(root: Path) -> TextFiles:
 
     top = found.root.resolve()
     for name in found.names:
-        if not (real := (found.root / name).resolve()).is_relative_to(top):
-            expected = f"only files inside the folder, but {name} is a link to {sanitize(real)}"
-            remedy = "copy the folder with `cp -rL`, which follows links"
-            raise invalid_value("data.root", root, expected, remedy)
+        if not (found.root / name).resolve().is_relative_to(top):
+            raise _linked(root, name)
     if not found.bytes():
         expected = "files with text, but all are empty"
         raise invalid_value("data.root", root, expected, "name another folder")
     return found
+
+
+def _linked(root: Path, name: str) -> UserError:
+    real = sanitize((root / name).resolve())
+    expected = f"only files inside the folder, but {name} is a link to {real}"
+    remedy = "copy the folder with `cp -rL`, which follows links"
+    return invalid_value("data.root", root, expected, remedy)
 
 
 def _is_text(name: str) -> bool:
@@ -324,11 +330,18 @@ def _equal_files(files: TextFiles) -> tuple[str, ...]:
 
 
 def visible(root: Path) -> list[str]:
-    """Return the relative names of all files below a folder, sorted, without hidden files."""
+    """Return the relative names of all files below a folder, sorted, without hidden files.
+
+    Raises:
+        UserError: a folder below `root` is a link, which this function would not follow.
+    """
     names = []
     # os.walk does not follow links to folders, so it cannot loop.
     for folder, below, files in os.walk(root):
         below[:] = [name for name in below if not name.startswith((".", "__MACOSX"))]
+        for name in below:
+            if (path := Path(folder) / name).is_symlink():
+                raise _linked(root, path.relative_to(root).as_posix())
         visible = (Path(folder) / name for name in files if not name.startswith("."))
         names += [path.relative_to(root).as_posix() for path in visible]
     return sorted(names)

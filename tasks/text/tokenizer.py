@@ -233,10 +233,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
     if hashlib.sha256(content).hexdigest().encode() != expected.strip():
         said = f"{path} has changed since it was written; {PREPARED_AGAIN}"
         raise UserError(said)
-    tokenizer = Tokenizer.from_buffer(content)
-    # If a text spells out a special token, encode the spelling like other text.
-    tokenizer.encode_special_tokens = True
-    return tokenizer
+    return Tokenizer.from_buffer(content)
 
 
 def _with_added(tokenizer: Tokenizer, kept: tuple[str, ...]) -> Tokenizer:

@@ -26,7 +26,7 @@ from sweeper.store.attempts import VISIBLE, Attempt, Cause
 from sweeper.store.errors import UserError
 from sweeper.store.files import publish_json
 from sweeper.store.liveness import HEARTBEAT_SECONDS, Watcher, alive
-from sweeper.store.runs import Run
+from sweeper.store.runs import Run, RunStore
 from tasks import checkpoint, ranks
 from tasks.checkpoint import WEIGHTS
 from tasks.data import TaskData
@@ -110,6 +110,7 @@ class Job:
             "resumed_from": int(resumed.stem.removeprefix("step-")) if resumed else 0,
             "continues": int(resumed.parent.parent.name) if resumed else 0,
             "visible_gpus": os.environ.get(VISIBLE),
+            "parent_weights": None if resumed else self._weights_of_parent(),
             "micro_batches": max(
                 self._run.micro_batches(), 1 if configured == "auto" else configured
             ),
@@ -126,6 +127,14 @@ class Job:
         except Elsewhere as elsewhere:
             self._attempt.finish(Cause.INTERRUPTED, str(elsewhere))
             raise
+
+    def _weights_of_parent(self) -> str | None:
+        """Return the sha256 of the weights from which the run starts; None without a parent."""
+        parent = self._config.get("parent")
+        if parent is None:
+            return None
+        result = RunStore(self._run.outputs).run(parent).result() or {}
+        return result.get("weights_sha256")
 
     def work(self) -> int:
         """Train, publish the result, record how the attempt ended, and return the exit code."""

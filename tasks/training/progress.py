@@ -159,7 +159,9 @@ class Recorder:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._earlier = state_dict["losses"]
         self._validated = state_dict["validated"]
-        self.validation = state_dict["validation"]
+        # `validate_every` may have changed since the checkpoint. Without it, no score is the last.
+        if self._trainer.validate_every:
+            self.validation = state_dict["validation"]
         self.seconds_before = state_dict["seconds"]
         # Checkpoints of older versions lack this key.
         waited = state_dict.get("waited_seconds", math.nan)

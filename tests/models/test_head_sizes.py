@@ -114,14 +114,3 @@ def test_queries_and_keys_drawn_by_head_do_not_depend_on_the_other_heads():
         ):
             bound = (6 / (32 + width)) ** 0.5
             assert weight.abs().max().item() == pytest.approx(bound, rel=0.05)
-
-
-@pytest.mark.parametrize("name", names(ATTENTION))
-def test_heads_of_several_sizes_have_one_output_bias(name):
-    plain = variant(name)(D, len(SIZES), 2, bias=True)
-    uneven = UnevenAttention(variant(name), D, SIZES, bias=True)
-    biases = [
-        sum(one.endswith("output.bias") for one, _ in layer.named_parameters())
-        for layer in (plain, uneven)
-    ]
-    assert biases == [1, 1]

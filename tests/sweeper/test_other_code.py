@@ -15,6 +15,7 @@ from sweeper.results.points import measures
 from sweeper.results.table import exported, read_table
 from sweeper.results.verdict import Decision
 from sweeper.stages.other_code import in_words, of_other_code, refuse_mixing
+from sweeper.store.attempts import Cause
 from sweeper.store.changes import Changes, state_of_files
 from sweeper.store.code import Code, differing, needed, pin
 from sweeper.store.errors import UserError
@@ -118,6 +119,41 @@ def test_a_child_of_a_run_of_other_code_is_of_other_code(tmp_path):
     plan = replace(old, runs={**old.runs, child.id: child})
     found = of_other_code(plan, RunStore(tmp_path), Changes.of(tmp_path, SCALED))
     assert found.again == {"lm1b-s0", "lm1b-s1"}
+
+
+def test_a_run_that_diverged_with_other_code_is_trained_again(tmp_path):
+    plan = trained(tmp_path, TODAY, 0)
+    run = RunStore(tmp_path).run("lm1b-s0")
+    run.begin_anew()
+    facts = {"code": TODAY.revision, "code_parts": TODAY.parts("lm1b")}
+    run.claim(facts).finish(Cause.NAN, "the loss is nan")
+    found = of_other_code(plan, RunStore(tmp_path), Changes.of(tmp_path, SCALED))
+    assert found.again == {"lm1b-s0"}
+
+
+def test_a_child_of_weights_that_its_parent_no_longer_has_is_of_other_code(tmp_path):
+    plan = trained(tmp_path, TODAY, 0, 1)
+    store, child = RunStore(tmp_path), plan.runs["lm1b-s1"]
+    child = replace(child, config={**child.config, "parent": "lm1b-s0"})
+    plan = replace(plan, runs={child.id: child})
+    changes = Changes.of(tmp_path, TODAY)
+
+    def publish(run, weights, **facts):
+        facts |= {"code": TODAY.revision, "code_parts": TODAY.parts("lm1b")}
+        store.run(run).begin_anew()
+        attempt = store.run(run).claim(facts)
+        store.run(run).publish_result(
+            attempt, {"metrics": {}, "weights_sha256": weights}
+        )
+        attempt.finish("done")
+
+    publish("lm1b-s0", "first")
+    publish(child.id, "own", parent_weights="first")
+    assert not of_other_code(plan, store, changes).again
+    publish("lm1b-s0", "second")
+    assert of_other_code(plan, store, changes).changed == {
+        child.id: ["the weights of lm1b-s0"]
+    }
 
 
 def test_a_run_that_begins_anew_keeps_its_old_result_beside_its_attempt(tmp_path):

@@ -319,6 +319,12 @@ def test_one_point_has_more_seeds_and_the_others_their_own(plan):
         assert (again.points, again.runs) == (found.points, found.runs)
 
 
+def test_further_seeds_of_the_largest_seed_are_the_smallest_ones(plan):
+    found = plan("seed=4294967294,4294967295")
+    more = with_seeds(found, {found.points[0].run: 4})
+    assert [p.seed for p in more.points] == [4294967294, 4294967295, 0, 1]
+
+
 def test_a_fine_tuning_of_a_further_seed_starts_from_a_further_pre_training(plan):
     found = plan("experiment=fig2", "scale=gpu", "seed=0")
     first = next(

@@ -183,6 +183,25 @@ def test_the_command_prints_verdicts_and_tells_by_its_exit_code(tmp_path, capsys
     assert main(["judge", str(tmp_path / "none.csv"), "--better", "lower"]) == 2
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: text.replace(",", ";"),
+        lambda text: f"{text}one,cell\n",
+    ],
+    ids=["cut off", "semicolons", "a short row"],
+)
+def test_a_damaged_table_is_one_sentence(tmp_path, capsys, damage):
+    path = write_table(tmp_path, figure1().table(tmp_path))
+    text = path.read_text()
+    path.write_text(f"{text}\n")  # an empty line is no damage
+    assert main(["judge", str(path)]) != 2
+    path.write_text(damage(text))
+    assert main(["judge", str(path)]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
 def test_seeds_that_are_equal_numbers_are_one_seed():
     table = scores({"a": 0.0, "b": -0.6})
     spelled = table.assign(seed=table["seed"].astype(str))

@@ -100,6 +100,17 @@ def test_files_about_the_text_are_left_out_by_their_whole_name(tmp_path, name, i
     assert (name in find_files(tmp_path).train) == is_text
 
 
+def test_a_linked_folder_is_refused(tmp_path):
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "a.txt").write_text("text")
+    (tmp_path / "held_out").mkdir()
+    (tmp_path / "text" / "test").symlink_to(tmp_path / "held_out")
+    with pytest.raises(
+        UserError, match=r"test is a link to .*held_out; copy the folder"
+    ):
+        find_files(tmp_path / "text")
+
+
 def test_files_that_are_left_out_and_equal_files_are_named(tmp_path, capsys):
     for name in ("a.txt", "val.txt", "b.txt.gz", "c.jsonl", "README.md", ".hidden.txt"):
         (tmp_path / name).write_text(f"text of {name}")

@@ -104,14 +104,6 @@ def test_storing_gives_back_the_same_tokenizer(tmp_path):
     assert not list(tmp_path.glob(".*.tmp"))
 
 
-def test_a_special_token_in_a_text_is_encoded_like_other_text(tmp_path):
-    path = tmp_path / "tokenizer.json"
-    save_tokenizer(train_wordpiece(["The [MASK] is a [SEP] ."] * 20, 120), path)
-    [ids] = pieces_of(load_tokenizer(path), ["the [MASK] [SEP]"])
-    special = {*range(len(BERT_MARKS))} - {BERT_MARKS.index("[UNK]")}
-    assert not special & {*ids}
-
-
 def test_wordpiece_is_berts():
     tokenizer = train_wordpiece(
         ["The unhappy bakers ran .", "Happier bakers run ."] * 20, 120

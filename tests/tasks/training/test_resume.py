@@ -220,3 +220,13 @@ def test_a_checkpoint_that_would_run_code_is_refused_in_our_words(
     assert "is not loaded: expected only tensors" in str(caught.value)
     assert "weights_only" not in str(caught.value)
     assert not (tmp_path / "ran").exists()
+
+
+def test_without_further_validations_a_continued_run_has_no_old_score(prepared):
+    """`trainer.validate_every` is not in the run id, so it may change between attempts."""
+    changes = {"trainer.steps": 19, "trainer.checkpoint_every": 4}
+    validated = {**changes, "trainer.validate_every": 7}
+    ended(prepared, validated, "scored", sabotage=lambda: step(13)(kill_self), code=-9)
+    run = ended(prepared, {**changes, "trainer.validate_every": 0}, "scored")
+    assert run.attempts()[-1].info()["resumed_from"] == 12
+    assert not run.result()["validation"]
