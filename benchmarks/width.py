@@ -174,7 +174,8 @@ def by_width(runs: pd.DataFrame) -> str:
             baseline = own[own["relative"] == 1].set_index("seed")[METRIC]
             gain = np.log(baseline / one).dropna()
             cells.append(_percent(gain.mean()) if len(gain) else "not trained")
-        rows.append((f"{embedding}", f"{seeds.min()}", *cells, f"{trigram:.1f}"))
+        counts = " to ".join(map(str, sorted({seeds.min(), seeds.max()})))
+        rows.append((f"{embedding}", counts, *cells, f"{trigram:.1f}"))
     head = ["d", "seeds", "perplexity at W/d = 1"]
     head += [f"W/d = {width:g}, better by" for width in OTHERS]
     return table([*head, "trigram"], rows)
