@@ -134,7 +134,7 @@ def foreign(outputs, words):
             run = RunStore(outputs).run(id)
             if id not in sweep.results:
                 run.claim({"code": word, "versions": {word: word}}).finish(
-                    "crash", word, word
+                    "crash", word
                 )
             log = f"{word}\n".encode("utf-8", "replace")
             run.attempts()[-1].log_path.write_bytes(log)
