@@ -103,6 +103,16 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([first, f"|{' --- |' * len(head)}", *rest])
 
 
+def replace_tables(page: str, tables: Iterable[str]) -> str:
+    """Return a page with these tables in place of the ones below its markers MADE, in order."""
+    made, rest = "", page
+    for one in tables:
+        before, _, rest = rest.partition(MADE)
+        rest = rest.partition("\n\n")[2]
+        made += f"{before}{MADE}{one.rstrip()}\n\n"
+    return made + rest
+
+
 def in_per_cent(value: float, low: float, high: float) -> str:
     """Return a log ratio and its interval as a difference in per cent.
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 import headroom_attention as headroom
-from benchmarks.measure import MADE, TEXTS, in_per_cent, table
+from benchmarks.measure import TEXTS, in_per_cent, replace_tables, table
 
 METRIC = "test/perplexity"
 MARGIN = "1%"  # the margin of all claims about language models
@@ -26,12 +26,8 @@ FEWEST_SEEDS = 3
 def with_tables(text: str, folder: Path) -> str:
     """Return the page with new tables: by length of training, initialisation, and model size."""
     runs = pd.read_csv(folder / "runs.csv")
-    made, rest = "", text
-    for of_runs in (by_length, by_start, by_spending):
-        before, _, rest = rest.partition(MADE)
-        rest = rest.partition("\n\n")[2]
-        made += f"{before}{MADE}{of_runs(runs).rstrip()}\n\n"
-    return made + rest
+    tables = (of_runs(runs) for of_runs in (by_length, by_start, by_spending))
+    return replace_tables(text, tables)
 
 
 def by_length(runs: pd.DataFrame) -> str:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import headroom_attention as headroom
-from benchmarks.measure import MADE, ROOT, table
+from benchmarks.measure import ROOT, replace_tables, table
 
 RUNS = ROOT / "docs" / "results" / "cpu" / "width-local-cpu-novels.csv"
 FOLDER = ROOT / "docs" / "results" / "width"
@@ -153,12 +153,7 @@ def predict(runs: pd.DataFrame) -> dict[str, Any]:
 def with_tables(text: str) -> str:
     """Return the text of the page with its two tables replaced by new ones."""
     prediction = json.loads(PREDICTION.read_text("utf-8"))
-    made, rest = "", text
-    for rows in (by_width(finished()), predicted(prediction)):
-        before, _, rest = rest.partition(MADE)
-        rest = rest.partition("\n\n")[2]
-        made += f"{before}{MADE}{rows}\n\n"
-    return made + rest
+    return replace_tables(text, (by_width(finished()), predicted(prediction)))
 
 
 def by_width(runs: pd.DataFrame) -> str:

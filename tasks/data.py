@@ -147,7 +147,7 @@ class PreparedData(TaskData):
     """
 
     kind: ClassVar[str]
-    """The first word of the folder's name."""
+    """The prefix of the name of the data's folder, for example "text"."""
     format: ClassVar[int]
     """The version of the files' format."""
     shaping: ClassVar[tuple[str, ...]]

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from sweeper.plan.facts import Facts
@@ -63,11 +62,10 @@ def check_start(run: Record, plan: Plan, facts: Facts) -> None:
         return
     if run.parent in plan.runs:
         parent = plan.runs[run.parent].config
-        check_tokenizer = _check_same_tokenizer
+        _check_same_tokenizer(run.config, parent)
     else:
         parent = RunStore(plan.outputs).run(run.parent).record().config
-        check_tokenizer = partial(_check_inherited_tokenizer, facts=facts)
-    check_tokenizer(run.config, parent)
+        _check_inherited_tokenizer(run.config, parent, facts)
     _check_model(run.config, parent)
 
 

@@ -488,7 +488,11 @@ def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
 
 
 def knee(curve: Collection[Point], expected: int) -> list[Contrast]:
-    """Return contrasts which say that the error falls tenfold at a head size, and not before."""
+    """Return contrasts for a claim about the curve of errors by head size.
+
+    The error must fall by more than a factor of ten from head size `expected` - 1 to `expected`,
+    and by less between smaller sizes.
+    """
     by_size = numbered("model.head_size", curve)
     length = at(next(iter(by_size.values())), "task.sequence_length")
     if not {expected - 1, expected} <= by_size.keys():

@@ -71,7 +71,7 @@ class LimitedOptions:
 
 
 Retrain = StrEnum("Retrain", ["changed"])
-"""Which finished runs to train again. `changed` means the runs whose code has changed."""
+"""The finished runs to train again. `changed` means the runs whose code has changed."""
 
 
 @dataclass
