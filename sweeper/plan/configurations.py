@@ -31,7 +31,8 @@ class _Target(NamedTuple):
 
     label: str  # describes the target in messages
     size: int
-    # If the target is a point: the values of its keys in `match.same`, and all its values.
+    # The values of the target point that a matched point copies (`match.same`), and all its values.
+    # Both are empty if the target is a number.
     shared: Mapping[str, Any] = {}
     values: Mapping[str, Any] = {}
 
@@ -45,7 +46,7 @@ class Configurations:
     facts: Facts
     parents: Parents
     experiment: Experiment
-    # The configurations made so far, by the name of the arm.
+    # The configurations made so far, keyed by the name of the arm.
     done: dict[str, list[Configuration]] = field(
         default_factory=lambda: defaultdict(list)
     )
@@ -197,7 +198,7 @@ class Configurations:
                     yield point
             return
 
-        # For messages: the target of each point, keyed by the values of the point.
+        # The label of each point's target, keyed by the values of the point. No point may have two.
         target_of: dict[str, str] = {}
         for values, target in itertools.product(
             combinations(arm), self._targets(match)
@@ -389,7 +390,7 @@ class Configurations:
         }
         base = self.composer.base
         if "task" in groups and any(key.startswith("task.") for key in own):
-            # A sweep over tasks may set keys that this task lacks. Leave these overrides out.
+            # A sweep over tasks may set keys that the chosen task lacks. Leave these overrides out.
             plain = base(chosen)
             own = {
                 k: text
@@ -400,7 +401,8 @@ class Configurations:
             base([f"model={name}"]) for name in self.command_line.axes.get("model", ())
         ]
         if "model" in groups and models:
-            # Likewise, leave out overrides of keys that this model lacks.
+            # A sweep over models may set keys that the chosen model lacks. Leave these overrides
+            # out.
             own = {
                 k: text
                 for k, text in own.items()

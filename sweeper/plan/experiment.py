@@ -303,8 +303,8 @@ def with_command_line(
         kept = {
             key: value for key, value in arm.set.items() if key not in {*axes, *fixed}
         }
-        # The arm may sweep a fixed key together with others, as in "model.heads,model.layers".
-        # Append an axis with the fixed key alone: later axes override earlier ones.
+        # The arm may sweep such a key together with others, as in "model.heads,model.layers".
+        # Append an axis for the key alone. It overrides the earlier axis.
         alone = {key: [fixed[key]] for key in arm.swept if key in fixed}
         return replace(arm, set=kept, grid={**arm.grid, **alone, **axes})
 

@@ -98,7 +98,7 @@ class Plan:
     scale: str
     outputs: Path
     experiments: Mapping[str, Experiment]
-    texts: Mapping[str, str]  # describes the training texts
+    texts: Mapping[str, str]  # one-line descriptions of the training texts
     configurations: Mapping[str, list[Configuration]]
     points: list[PlannedPoint] = field(default_factory=list)
     runs: Mapping[str, Record] = field(default_factory=dict)

@@ -18,7 +18,7 @@ OTHERS = 50  # read at most this many finished runs of other plans
 NEWEST = 20
 # Ignore the speed of a run that has trained a smaller share of its steps than this.
 ENOUGH = 0.05
-# Do not compare a run with another task that has fewer FLOPs than this share of the run's. Tiny
+# Estimate a run from runs of other tasks only if they have at least this share of its FLOPs. Tiny
 # models can take 100 times as long for each FLOP.
 COMPARABLE = 1 / 30
 
@@ -40,8 +40,8 @@ class Throughput:
         # dicts have the form {group of similar runs: {run id: seconds}}.
         self._per_flop: dict[str, dict[str, float]] = {}
         self._overhead: dict[str, dict[str, float]] = {}
-        self._similar: dict[str, list[str]] = {}  # the groups of each run
-        self._flops: dict[str, int] = {}  # of each measured run
+        self._similar: dict[str, list[str]] = {}  # maps a run id to the run's groups
+        self._flops: dict[str, int] = {}  # maps the id of a measured run to its FLOPs
 
     def knows(self, run: Record) -> bool:
         """Return whether the training time of a run can be estimated."""
@@ -80,7 +80,8 @@ class Throughput:
         self._flops[run.id] = run.flops
         for name in self._groups(run):
             group = known.setdefault(name, {})
-            # Pop the old value, so that the new one is inserted last.
+            # Remove the old value first, so that the dict keeps its values in the order of their
+            # age.
             group.pop(run.id, None)
             group[run.id] = value
             if len(group) > NEWEST:
