@@ -16,11 +16,11 @@ from sweeper.run.options import SweepOptions
 from sweeper.store.attempts import Cause
 from sweeper.store.runs import RunStore, Status
 
-# These failures come from a run's own settings, so the breaker does not count them.
+# A run's own settings cause these failures, so the circuit breaker does not count them.
 OWN = (Cause.NAN, Cause.OUT_OF_GPU_MEMORY, Cause.OUT_OF_HOST_MEMORY)
 
 DUMP = signal.SIGUSR1  # makes a job write the stack of each thread to its log
-# No job counts as hanging before a batch has taken this many times as long as the median batch.
+# A job counts as hanging only if its batch has taken this many times as long as the median batch.
 SLOW = 10
 Progress = tuple[int, object, object]  # (finished batches, step, phase)
 

@@ -26,7 +26,7 @@ AFTER = 0.85
 PACE_S = 3.0  # observe a run for this long before using its speed
 HEARTBEAT_S = 60.0  # print a line to a log at least this often
 BAR_WIDTH = 40
-REST = 20  # reuse an estimate for this many times the seconds that it took to compute
+REST = 20  # reuse an estimate for this many times as long as it took to compute
 
 Learn = Callable[[str, float, float | None, float], None]
 """A function `learn(run, training, overhead, share)` that updates the estimates.

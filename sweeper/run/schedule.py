@@ -282,7 +282,7 @@ class Schedule:
                 if status and status.state is State.RUNNING:
                     self._signal_if_hung(state, status)
                 elif status and state.handle is None:
-                    # The backend does not report the end of an adopted run.
+                    # Another sweep started this run, so the backend does not report its end.
                     self._settle(state)
 
         self.changed(self, None)

@@ -268,7 +268,7 @@ class SlurmBackend(Backend):
         return f"its Slurm job {ended.id} {FINAL[ended.state]}"
 
     def _drop(self, handle: int) -> None:
-        # After a first signal, the run no longer waits.
+        # The first signal drops the run. Later ones find it gone from the list.
         if handle in self._waiting:
             self._waiting.remove(handle)
             self._dropped.append(handle)
@@ -304,8 +304,8 @@ class SlurmBackend(Backend):
             if run.after and parent is None:
                 self._drop(handle)
                 continue
-            # If the parent has ended, the run does not have to wait. But it needs the result of the
-            # parent.
+            # If the parent has ended with a result, the run need not wait. Without one, the run can
+            # never start.
             if run.after and parent and run.after not in parent.runs:
                 if not Run(self._runs[run.after].path).result():
                     self._drop(handle)

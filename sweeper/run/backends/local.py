@@ -88,7 +88,7 @@ class LocalBackend(Backend):
 
     context: BackendContext
     gpus: Sequence[str]
-    # When a run last started on these GPUs, by the value of CUDA_VISIBLE_DEVICES.
+    # Maps a value of CUDA_VISIBLE_DEVICES to the time of the last start with this value.
     _started: dict[str, float] = field(default_factory=dict)
     _warmed: bool = False
 

@@ -38,7 +38,7 @@ def backend(context: BackendContext) -> RayBackend:
         needed.refuse_nodes("ray")
         options.request(needed, gpus=True)
     made = RayBackend(connected(options.address), context)
-    # A cluster that scales automatically may have no room yet. Users set `slots` for it.
+    # If `slots` is set, the cluster may scale automatically and have no room yet, so do not check.
     if not options.slots:
         made.check_room()
     return made
@@ -91,9 +91,9 @@ class RayBackend(Backend):
         self._resources = context.resources
         self._nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         self._actors: dict[int, Any] = {}
-        # The handle of each job, by its call of `Place.work`.
+        # Maps Ray's reference to a call of `Place.work` to the handle of the job.
         self._running: dict[Any, int] = {}
-        # The call of `Place.placed` for each job, by handle.
+        # Maps the handle of a job to Ray's reference to the call of `Place.placed`.
         self._placing: dict[int, Any] = {}
         self._numbers = itertools.count(1)
         resources = context.resources
