@@ -122,8 +122,8 @@ def choices(table: Table) -> list[Choice]:
             for other in others
             for seed in best.values
         }
-    # Finalists share their seeds, so estimate the variance of their differences. If two arms share
-    # a point, its differences count once, because the keys of `apart` are run ids.
+    # Finalists share their seeds, so estimate the variance of their differences. The keys of
+    # `apart` are run ids, so a point that two arms share counts only once.
     variances = dict(zip(apart, moderated(table_of([*apart.values()])), strict=True))
 
     found = []

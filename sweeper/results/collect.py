@@ -62,7 +62,7 @@ RESULT_KEYS = (
     "tokens_per_second",
     "device",
 )
-# A table has these columns only if one of its runs has a value.
+# A table has one of these columns only if a run has a value for it.
 OPTIONAL = ("parent", "waited_seconds")
 _IN_MEMORY = ("estimate", "devices", "prepared", "damaged")
 

@@ -24,8 +24,8 @@ LOGIN = "; set WANDB_API_KEY, or run `wandb login` on a machine with internet ac
 JOB_TYPE = "experiment"  # the job type of W&B runs that hold a table
 STEP = "trainer/global_step"
 ARM = "names.arm"
-# The x-axes of scatter plots: keys of the config that W&B has for a run. The head size is a key of
-# `size`, because model.head_size may be null.
+# The x-axes of scatter plots, as keys of a run's config in W&B. The head size comes from the
+# section `size`, because model.head_size may be null.
 ACROSS = {
     "heads": "model.heads",
     "head size": "size.head_size",
@@ -134,7 +134,7 @@ def workspace(project: Project, tables: Sequence[Table]) -> Any:
     }
     for table in tables:
         sections[f"{table.name}: metrics"] = [
-            # Remove the unit, because W&B draws accuracies as stored, which is as fractions.
+            # W&B draws accuracies as fractions, so remove the unit "%" from the label.
             against(across, measure.metric, measure.words.removesuffix(" (%)"))
             for measure in measures(table)
             for across in ACROSS
@@ -206,7 +206,8 @@ def publish_dashboard(
             return f"wandb sync {shlex.quote(str(outputs / 'wandb'))}"
         tag(outputs, tables, api.runs, project)
         view = workspace(project, tables)
-        # wandb-workspaces would draw a random name of 11 letters, and so save a new view each time.
+        # By default the name is random, so each call would save a new view. Use a fixed name
+        # instead.
         name = digest_of([project.entity, project.name, view.name])[:11]
         internal = module("wandb_workspaces.workspaces.internal", EXTRA)
         view._internal_name = internal._url_query_str_to_internal_name(name)

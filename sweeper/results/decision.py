@@ -40,7 +40,7 @@ from sweeper.store.plans import ERROR
 MOST = 1000
 # Every evaluation has at least this many rows, so an accuracy changes in steps of at most 1 / 20.
 _STEPS = 20
-# A bimodal claim gets more seeds up to this number, because fewer can look bimodal by chance.
+# If seeds look bimodal, ask for up to this many, because fewer can look bimodal by chance.
 _BIMODAL_FROM = 10
 _BIMODAL = (
     "Seeds are bimodal: some runs learned and some did not, so the mean says little."

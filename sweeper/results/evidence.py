@@ -31,8 +31,8 @@ from sweeper.store.asked import size_in_words
 COSTS = {"FLOPs": "training_flops", "seconds": "seconds"}
 """The costs of a run: the name of each in messages, and its column in the table."""
 
-# A run waits while other programs occupy the processor. Training times are comparable only if the
-# smallest share of time without waiting is at least this fraction of the largest.
+# Runs wait while other programs occupy the processor. Compare their training times only if the
+# smallest share of time without waiting is at least this fraction of the largest share.
 EVEN = 0.9
 
 # An interval of log ratios that reaches beyond both -FACTOR and FACTOR counts as unknown.
@@ -208,7 +208,7 @@ class Evidence:
                 by_training[line[-1]["run"]][seed] = judged
             elif value is not None:
                 zero += 1
-            # The seed will never have a value: its run is done, or a run of the line failed.
+            # The seed will never have a value, because its run is done or a run in `line` failed.
             elif states[0] == "done" or "failed" in states:
                 lost += 1
 

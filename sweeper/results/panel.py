@@ -55,10 +55,11 @@ _GUIDE_WORDS: Style = {
     "color": FAINT_INK,
 }
 
-# The y-axis ends at this distance above and below all seeds, as a multiple of their range. Longer
-# intervals are cut off.
+# The y-axis extends above and below the values of all seeds by at most this multiple of their
+# range. Longer intervals are cut off.
 _REACH = 1.5
-# Lines of baselines farther away than this are not drawn, because they would flatten the curves.
+# The line of a baseline is drawn only if it is within this multiple of the range. A line farther
+# away would flatten the curves.
 _GUIDE_REACH = 0.75
 _LARGEST = 1e150  # larger values would overflow the ticks of an axis
 _LIGHTEST = 0.4  # mix this share of an arm's colour with white for its first curve

@@ -132,8 +132,7 @@ def points(table: Table, metric: str) -> list[Point]:
     chosen = []
     for point in found.values():
         chosen_point = found.get(str(point.cells.get("alternative_to")))
-        # An alternative is a point of its own if the table lacks the point that was chosen. Then a
-        # newer plan has chosen this one.
+        # If the table lacks the chosen point, a newer plan has chosen this alternative instead.
         if chosen_point is None:
             chosen.append(point)
         else:
@@ -193,7 +192,7 @@ def transformed(
 
 TASKS = {"squad": "SQuAD", "mnli": "MNLI"}
 # Simple predictors and their labels. Their scores are in the columns <split>/<baseline>_<metric>.
-# Of all baselines of a metric, the first one sees nothing of the input.
+# The first baseline of each metric ignores the input.
 BASELINES = {
     "majority": "majority class",
     "bag_of_words": "bag of words",

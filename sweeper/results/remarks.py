@@ -262,7 +262,7 @@ def not_learned_by(measure: Measure, table: Table) -> str:
     }
     sign = direction(by.metric)
     points = by.points(table)
-    # How much better each run is than its baseline, as a share of the baseline.
+    # A run's lead is the difference from its baseline, as a share of the baseline's score.
     leads = {
         run: sign * (point.values[seed] - nothing[run]) / (abs(nothing[run]) or 1.0)
         for point in points

@@ -80,7 +80,7 @@ def judge_scores(
             )
         every = pd.concat([checked, earlier])
 
-    # The first arm of the file is the baseline of every metric that has it.
+    # By default, the baseline of a metric is the first arm in the file that has values of it.
     order = {arm: place for place, arm in enumerate(checked["arm"].unique())}
     groups = [(str(name), rows) for name, rows in checked.groupby("metric", sort=False)]
     claims = sum(rows["arm"].nunique() - 1 for _, rows in groups)

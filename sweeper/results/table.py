@@ -467,7 +467,7 @@ def _read_cell(name: str, text: str) -> Any:
     """Return the value of a cell. If its column has no schema, guess the type from the text."""
     if not text:
         return None
-    words = text.removeprefix("'")  # see _FORMULA
+    words = text.removeprefix("'")  # `_csv_cell` adds an apostrophe to formulas
     if schema_of(name).type is not str:
         with suppress(ValueError):
             found = json.loads(words)

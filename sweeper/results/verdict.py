@@ -11,7 +11,7 @@ from sweeper.store.numbers import clock, plural
 
 _ROUNDING = 1e-9  # a smaller difference counts as 0
 _SHOWN = 6  # a sentence names at most this many contrasts
-_END = re.compile(r"(?:;|\.) ")  # stands between the statements of a sentence
+_END = re.compile(r"(?:;|\.) ")  # separates two statements
 
 
 Unit: TypeAlias = Literal["log ratio", "points", "metric"]

@@ -81,7 +81,7 @@ def _mark(into: Path, table: Table) -> Path:
 def _digest(into: Path, table: Table) -> str:
     """Return a digest of a table and of the files of its figure."""
     files = [digest_of_file(_file(into, table, kind)) for kind in KINDS]
-    # The caption depends on these, except for the number of the plan.
+    # The number of the plan is not in the figure or its caption, so leave it out.
     about = {key: own for key, own in table.provenance.items() if key != "number"}
     code = table.code and asdict(table.code)
     return sha256_of([table.experiment, about, code, csv_text(table), *files])

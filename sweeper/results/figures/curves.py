@@ -34,7 +34,7 @@ def draw(table: Table) -> Figure:
         axes.plot(*zip(*trigram, strict=True), zorder=1, **panel.GUIDE)
         panel.guide_words(axes, "trigram", trigram[-1])
 
-    # If the x-axis names the arms, a legend would repeat it.
+    # If the x-axis names the arms, a legend would only repeat their names.
     arms_named = x == "arm" and len(words) <= panel.MOST_CATEGORIES
     if arms_named:
         axes.set_xlabel("")

@@ -32,7 +32,8 @@ Table = Floats
 """Values of shape (points, seeds), larger being better; nan for a seed that is not measured."""
 
 WORTH = 4.0  # the number of seeds that a predicted variance counts as
-# A point with more than this many times the median variance counts as diverged. It is not pooled.
+# A point with more than this many times the median variance counts as diverged. Its variance is not
+# pooled.
 DIVERGED = 1000.0
 LARGEST = 1e200  # a larger variance means that a run diverged
 ROUNDING = 1e-9  # the relative rounding error of values

@@ -31,8 +31,8 @@ Floats = npt.NDArray[np.float64]
 FIRST = 3
 DESIGNED = 30
 STEEPNESS = 0.05
-# The share of the level that is reserved for more than DESIGNED seeds. It is large, because it also
-# makes up for variances that a few seeds estimate wrongly (docs/decisions.md).
+# The share of the significance level that is reserved for more than DESIGNED seeds. It is large, to
+# make up for the poor variance estimates of few seeds (docs/decisions.md).
 LATER = 0.5
 _NODES_PER_SD = 3
 
