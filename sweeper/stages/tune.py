@@ -386,7 +386,8 @@ class Tuning:
         fewest = values + FINALISTS * (CONFIRMED - 1)
         most = math.prod(search.most.values()) + FINALISTS * (len(tune.seeds) - 1)
 
-        # A trial has the model and the steps of a final run of its point, so it costs as much.
+        # A trial trains the same model for as many steps as the point's final runs, so it costs the
+        # same.
         planned = [point for point in self.plan.points if point.experiment == name]
         flops = {point.run: self.plan.runs[point.run].flops for point in planned}
         runs = {canonical([point.arm, point.values]): point.run for point in planned}
