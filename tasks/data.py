@@ -49,7 +49,7 @@ class TaskData(pl.LightningDataModule, ABC):
         # The key "data" of result.json. `setup` sets it.
         self.facts: dict[str, Any] = {}
 
-    # The examples
+    # Methods that return examples
 
     @abstractmethod
     def batch(self, step: int) -> Batch:
@@ -66,7 +66,7 @@ class TaskData(pl.LightningDataModule, ABC):
     def tokens_seen(self, steps: int) -> int:
         """Return the number of positions in the first `steps` batches, or an upper bound."""
 
-    # The source of the examples
+    # Methods about the source of the examples
 
     def source(self) -> tuple[str, str]:
         """Return the digest of the text and a one-line description of it.
@@ -83,7 +83,7 @@ class TaskData(pl.LightningDataModule, ABC):
     def check(self, *, again: bool = False) -> None:
         """Raise UserError if prepared data have changed. Examples drawn at random never change."""
 
-    # Lightning's hooks
+    # Hooks that Lightning calls
 
     def train_dataloader(self) -> TrainingBatches:
         return TrainingBatches(self)

@@ -53,8 +53,8 @@ class TaskModule(pl.LightningModule, ABC):
     def __init__(self, config: RunConfig, data: TaskData) -> None:
         super().__init__()
         self.config = config
-        self.section: Any = config.task  # an instance of Section
-        self.data: Any = data  # an instance of Data
+        self.section: Any = config.task  # an instance of the task's class Section
+        self.data: Any = data  # an instance of the task's class Data
         self.parent = config.parent  # the id of the run whose weights `setup` loads
         self.logged: Mapping[str, float] = {}  # the metrics of the last evaluation
         self._sums: dict[str, Tensor] = {}
@@ -64,7 +64,7 @@ class TaskModule(pl.LightningModule, ABC):
         if config.trainer.precision == "64-true":
             self.double()
 
-    # What a task defines
+    # Methods that a task defines
 
     @abstractmethod
     def build(self) -> nn.Module:
@@ -125,7 +125,7 @@ class TaskModule(pl.LightningModule, ABC):
                 "parent", self.config.parent, expected, remedy
             ) from error
 
-    # Lightning's hooks for training
+    # Hooks that Lightning calls during training
 
     def setup(self, stage: str) -> None:
         """Load the parent's weights once, before training starts."""
@@ -214,7 +214,7 @@ class TaskModule(pl.LightningModule, ABC):
         """Log the loss. Only pl.Trainer calls this hook."""
         self.log("train/loss", outputs["loss"], sync_dist=True)
 
-    # Lightning's hooks for evaluation
+    # Hooks that Lightning calls during evaluation
 
     def on_validation_epoch_start(self) -> None:
         self._sums = {}

@@ -24,7 +24,8 @@ except ModuleNotFoundError as missing:
         f'model=huggingface: {missing}; install it: pip install "headroom-attention[huggingface]".'
     ) from None
 
-# Our keys, and their names in the configs of `transformers`. Each config has some of the names.
+# Our keys, and their names in the configs of `transformers`. Each config has only some of the
+# names.
 NAMES = {
     "layers": ("num_hidden_layers",),
     "embedding_size": ("hidden_size",),

@@ -35,8 +35,9 @@ DECODERS = ("MistralForCausalLM", "Qwen3ForCausalLM", "DeepseekV3ForCausalLM")
 
 # Ignore these keys of config.json, because they change no output of the models that we import. They
 # are about names, storage, training or generation, or follow from other sizes. A sliding window
-# changes only rows that are longer, which the task rejects. Keys of expert layers change nothing in
-# a model without such layers. No class reads some keys of published BERTs, such as pooler_type.
+# matters only in rows that are longer than the window, which the task rejects. Keys of expert
+# layers change nothing in a model without such layers. No class reads some keys of published BERTs,
+# such as pooler_type.
 IRRELEVANT = frozenset(
     """
     architectures model_type transformers_version _name_or_path dtype torch_dtype use_cache
@@ -148,7 +149,7 @@ def _import(folder: Path, outputs: Path) -> str:
             length: Any = config.get("max_position_embeddings")
             marks = _marks(folder, config, tokenizer)
             exported = decoder.decoder_config(section, vocabulary, length)
-            # A sliding window changes only longer rows, which the task rejects.
+            # A sliding window matters only in longer rows. The task uses `longest` to reject these.
             longest = config.get("sliding_window")
             export = decoder.decoder_weights
             task = {"name": "lm1b", "marks": marks, "longest": longest}

@@ -63,7 +63,7 @@ def row_of(raw: bytes | None) -> Any:
         return Malformed("empty line")
     try:
         return json.loads(decoded(raw))
-    except (ValueError, RecursionError):  # it may be nested too deeply
+    except (ValueError, RecursionError):  # deeply nested JSON raises RecursionError
         return Malformed("not JSON")
 
 
@@ -119,7 +119,7 @@ class RowReport:
     def __init__(self) -> None:
         self.kept = 0
         self.mended: Counter[str] = Counter()
-        # The places of dropped rows, by "file: reason".
+        # The places of dropped rows, keyed by "file: reason".
         self._places: dict[str, list[str]] = {}
         self._ids: set[str] = set()
 

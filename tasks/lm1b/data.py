@@ -115,7 +115,7 @@ def expand(
     }
 
 
-OPEN_ROWS = 10  # the number in tensor2tensor's pack_examples
+OPEN_ROWS = 10  # as in tensor2tensor's pack_examples
 
 
 class FirstFit:

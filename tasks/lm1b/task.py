@@ -72,11 +72,12 @@ class LanguageModel(TaskModule):
             f"{split}/loss": nats / tokens,
             f"{split}/perplexity": _exponential(nats / tokens),
         }
-        # The counts of words and bytes are those of the whole split.
+        # `about` counts the words and bytes of the whole split, so scale the sum to the whole
+        # split.
         all_nats = nats * (about["tokens"] / tokens)
-        # This metric can compare models with different tokenizers. As in tensor2tensor, a sentence
-        # end counts as a word. The metric can be infinite for text without spaces, because such
-        # text has few words.
+        # Perplexity per word can compare models with different tokenizers. As in tensor2tensor, the
+        # end of a sentence counts as a word. Text without spaces has few words, so its perplexity
+        # per word can be infinite.
         per_word = _exponential(all_nats / (about["words"] + about["sentences"]))
         if math.isfinite(per_word):
             found[f"{split}/perplexity_per_word"] = per_word

@@ -52,8 +52,8 @@ class Together(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        # Loading a checkpoint replaces this optimizer's groups and state. Pass the new ones to the
-        # parts.
+        # Loading a checkpoint replaces the groups and the state of this optimizer, so pass the new
+        # ones to its parts.
         groups = iter(self.param_groups)
         for part in self.parts:
             part.state = self.state

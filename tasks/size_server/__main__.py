@@ -86,8 +86,8 @@ class Server:
     """A loop that answers requests and waits for the processes that it has forked."""
 
     def __init__(self) -> None:
-        # Only answers may go to stdout, so send the output of libraries to stderr. Flush what they
-        # have printed so far. The client ignores it.
+        # Only answers may go to stdout, so send the output of libraries to stderr. First flush
+        # their earlier output, which the client ignores.
         sys.stdout.flush()
         self._answers = os.dup(1)
         os.dup2(2, 1)
@@ -106,7 +106,8 @@ class Server:
     @cached_property
     def _polynomials(self) -> CountPolynomials:
         with freeze_gc():
-            # Otherwise the first model would import this, with garbage collection.
+            # The first model imports this package. Import it here without garbage collection, which
+            # is faster.
             importlib.import_module("torch._dynamo")
         return CountPolynomials(counts)
 

@@ -20,7 +20,7 @@ from sweeper.store.files import canonical
 from tasks.config.architecture import KEY, WithAttention
 from tasks.training.causes import message_of
 
-# A packed row, as the segment of each position. Segment 0 is padding.
+# The segment of each position in a packed row. Segment 0 is padding.
 _SEGMENTS = (1, 1, 1, 1, 2, 2, 2, 2, 0, 0)
 # Also check a row of 64 positions, because a variant that computes in blocks may treat whole blocks
 # differently.

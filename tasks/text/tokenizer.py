@@ -65,7 +65,7 @@ def _abbreviated(text: str, stop: int) -> bool:
         return False
     before = text[max(stop - _LONGEST, 0) : stop]
     word = before[-1:].strip() and before.split()[-1].lstrip(_OPENING)
-    last = word.rsplit(".", 1)[-1]  # such as the S of U.S.
+    last = word.rsplit(".", 1)[-1]  # "S" if the word is "U.S"
     is_initial = len(last) == 1 and last.isupper() and word != "I"
     return word.lower() in _ABBREVIATIONS or is_initial
 

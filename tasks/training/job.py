@@ -82,7 +82,7 @@ class Job:
 
         self._mirror: Mirror | None = None
         self._reading_data = False  # if True, a UserError is about the data
-        # This text ends the message of an out-of-memory error if batches cannot be split further.
+        # If batches cannot be split further, this text is appended to an out-of-memory error.
         self._indivisible = ""
         self._over = threading.Event()
         # The file descriptor of the original stderr. `work` redirects stderr to the log.

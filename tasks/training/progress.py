@@ -84,8 +84,8 @@ class Recorder:
     def __init__(self, context: RunContext, module: TaskModule) -> None:
         self._context, self._module = context, module
         self._trainer = module.config.trainer
-        # The losses since the last row of metrics.jsonl: those of earlier attempts, and those of
-        # this one, which are still on the device.
+        # The losses since the last row of metrics.jsonl, in earlier attempts and in this one. Those
+        # of this attempt are still on the device.
         self._earlier: list[float] = []
         self._losses: list[Tensor] = []
         self._validated = 0  # the step of the last validation
@@ -159,7 +159,7 @@ class Recorder:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._earlier = state_dict["losses"]
         self._validated = state_dict["validated"]
-        # `validate_every` may have changed since the checkpoint. Without it, no score is the last.
+        # `validate_every` may have been set to 0 since the checkpoint. Then drop the old scores.
         if self._trainer.validate_every:
             self.validation = state_dict["validation"]
         self.seconds_before = state_dict["seconds"]
