@@ -58,7 +58,7 @@ def _directions(
     rank = min(head_size, embedding_size)
     left, values, right = torch.linalg.svd(query_HPD.mT @ key_HPD, full_matrices=False)
 
-    # All directions of all heads, H * R.
+    # Join the singular directions of all heads. A is their number, H * R.
     query_DA = left[..., :rank].transpose(0, 1).flatten(1)
     key_DA = right[:, :rank].flatten(0, 1).T
     own_HA = torch.eye(heads).to(left).repeat_interleave(rank, dim=1)
@@ -86,7 +86,7 @@ def _fitted(products_DHD: Tensor, start: list[Tensor]) -> list[Tensor]:
     try:
         _, factors = fit(init=begun)
     except LinAlgError:
-        # Some heads are equal or zero, so several factors fit equally well.
+        # If some heads are equal or zero, several factors fit equally well. A penalty selects one.
         penalty = _RIDGE * max(1.0, products_DHD.square().sum().item())
         _, factors = fit(init=begun, l2_reg=penalty)
     return [torch.from_numpy(factor) for factor in factors]
