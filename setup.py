@@ -22,7 +22,8 @@ class House(build_py):
         house = Path(self.build_lib, "headroom_attention")
         shutil.copy("sweep.py", house)
         for room in ROOMS:
-            shutil.rmtree(house / room, ignore_errors=True)  # of an earlier build
+            # An earlier build may have left its copy.
+            shutil.rmtree(house / room, ignore_errors=True)
             shutil.copytree(
                 room, house / room, ignore=shutil.ignore_patterns("__pycache__")
             )

@@ -34,7 +34,7 @@ from sweeper.results.verdict import Decision
 from sweeper.store.plans import ERROR
 
 DOCUMENT = ROOT / "docs" / "decisions.md"
-# The number of experiments to simulate, by effect.
+# Maps the size of an effect to the number of experiments to simulate.
 EXPERIMENTS = {0.0: 150, 1.0: 30, 2.0: 30, 3.0: 30}
 SEEDS = 30  # the largest number of seeds per point
 POINTS = 16  # the number of points of an experiment, in all shapes except one
@@ -338,7 +338,7 @@ class Course(NamedTuple):
 
     decided: int  # the number of decided claims
     wrong: int  # the number of wrongly decided claims
-    runs: int  # the number of runs, at points that a claim is about
+    runs: int  # the number of runs at the points that the claims compare
 
 
 def play(shape: Shape, values: Floats, truths: Sequence[set[Decision]]) -> Course:

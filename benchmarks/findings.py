@@ -257,7 +257,7 @@ def verdicts_of(judged: Mapping[str, Any]) -> list[Verdict]:
             Decision(one["verdict"]),
             one["sentence"],
             one["numbers"],
-            # The oldest records have only the record's metric.
+            # The oldest records name a single metric instead of one for each verdict.
             one.get("measure") or label(judged["metric"]),
         )
         for one in judged["verdicts"]

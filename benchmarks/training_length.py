@@ -17,7 +17,8 @@ SPENT = {
     "wide": "8 heads of 8, wider feed-forward layer",
     "embedding": "8 heads of 16, d = 128",
 }
-# Comparisons begin at this length, from which the models are well below the bigram.
+# Compare only models trained for at least this many steps. Their perplexity is well below a bigram
+# model's.
 LONG = 6000
 # `headroom.judge` needs at least this many seeds for an interval.
 FEWEST_SEEDS = 3

@@ -32,7 +32,7 @@ EMBEDDING = "model.embedding_size"
 OTHERS = (0.5, 2.0, 4.0)  # W / d, to compare with 1
 CONFIDENCE = 0.95
 LARGER = ["experiment=width_larger", "scale=cpu"]  # the models to predict
-SEEDS = 3  # of each model to predict
+SEEDS = 3  # the number of seeds of each model to predict
 
 
 @dataclass(frozen=True)

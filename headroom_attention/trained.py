@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tasks.data import TaskData
     from tasks.module import TaskModule
 
-# `Run.attention` returns the weights on this many rows. Training measures the rank and entropy of
-# heads on as many (MEASURED_ROWS of tasks/lm1b/heads.py).
+# `Run.attention` returns the weights on this many rows. Training uses the same number to measure
+# the rank and entropy of heads (MEASURED_ROWS of tasks/lm1b/heads.py).
 MAPPED_ROWS = 4
 
 
