@@ -379,7 +379,7 @@ COMMANDS: dict[Command, list[Argument]] = {
         ),
         _flag(
             "--offline",
-            "write to DIR/wandb, for `wandb sync`, and save no view; needs no key",
+            "write to DIR/wandb for a later `wandb sync`; needs no API key and saves no view",
         ),
     ],
 }

@@ -174,15 +174,15 @@ class Configurations:
             allowed = key in ("task", "model/attention") or key in shared
             if self.composer.is_group(key) and not allowed:
                 raise UserError(
-                    f"experiment={self.experiment.yaml}: arm {arm.name} has a parent and cannot "
-                    f"choose {key}, but only task and model/attention; set single keys of {key} "
+                    f"experiment={self.experiment.yaml}: arm {arm.name} has a parent, so it can "
+                    f"choose task and model/attention, but not {key}; set single keys of {key} "
                     "instead."
                 )
             parents = {str(one.values.get(key)) for one in self.done[arm.parent]}
             if key in arm.swept and key not in shared and len(parents) > 1:
                 raise UserError(
-                    f"experiment={self.experiment.yaml}: arm {arm.name} cannot sweep {key}, which "
-                    f"its parent {arm.parent} sweeps already; write one arm for each value."
+                    f"experiment={self.experiment.yaml}: arm {arm.name} cannot sweep {key}, "
+                    f"because its parent {arm.parent} sweeps it; write one arm for each value."
                 )
 
     def _combinations(self, arm: Arm) -> Iterator[Configuration]:
@@ -218,8 +218,8 @@ class Configurations:
             setting = describe_values(point.values)
             if (other := target_of.setdefault(setting, target.label)) != target.label:
                 both = f"{other} and {target.label}"
-                expected = f"one target per point, but {setting} is matched to {both}"
-                remedy = "set match.where to choose one, or list the key that differs in match.same"
+                expected = f"one target for each point, but {setting} has two ({both})"
+                remedy = "choose one with match.where, or add the key that differs to match.same"
                 key = f"experiment.arms.{arm.name}.match.to"
                 raise invalid_value(key, match.to, expected, remedy)
             yield point
@@ -264,7 +264,7 @@ class Configurations:
         if attention := config["model"].get("attention"):
             model += f" with {attention['name']} attention"
         counts = ", ".join(count for count in Count if count in size)
-        expected = f"one of the counts that {model} has ({counts})"
+        expected = f"a count that the model {model} has ({counts})"
         remedy = "choose one of them, or a decoder whose attention has `cached_numbers`"
         raise invalid_value("match.count", match.count, expected, remedy)
 
@@ -295,12 +295,13 @@ class Configurations:
             ) from None
         error = achieved / target.size - 1
         if abs(error) > match.tolerance:
+            aim = f"{target.size:,}"
+            if not isinstance(match.to, int):
+                aim += f" ({target.label})"
             raise UserError(
                 f"{where}: no value of {match.solve} brings {match.count} within "
-                f"{match.tolerance:.2%} of "
-                f"{target.size:,} ({target.label}); the nearest is {match.solve}={value} with "
-                f"{achieved:,} ({error:+.2%}); widen match.tolerance or choose another "
-                "target."
+                f"{match.tolerance:.2%} of {aim}. The nearest is {match.solve}={value} with "
+                f"{achieved:,} ({error:+.2%}). Increase match.tolerance, or choose another target."
             )
         solved = {match.solve: value}
         return replace(

@@ -204,7 +204,7 @@ def check(experiment: Experiment) -> None:
         if shown.count(metric) > 1:
             where = f"{section}.finetune"
             expected = "a metric that no other task lists"
-            raise invalid_value(where, metric, expected, "list it under one task")
+            raise invalid_value(where, metric, expected, "list it under one task only")
     if experiment.tune:
         _check_tune(experiment, experiment.tune)
 
@@ -296,9 +296,9 @@ def with_command_line(
     def overlaid(arm: Arm) -> Arm:
         if arm.match and arm.match.solve in {*axes, *fixed}:
             raise UserError(
-                f"{arm.match.solve} cannot be set, because the arm {arm.name} of "
-                f"experiment={experiment.yaml} chooses it to match another model's size; leave "
-                f"{arm.match.solve} out, or sweep a grid without an experiment."
+                f"{arm.match.solve} cannot be set, because experiment={experiment.yaml} computes "
+                f"it in the arm {arm.name} to match another model's size; leave it out, or sweep a "
+                "grid without an experiment."
             )
         kept = {
             key: value for key, value in arm.set.items() if key not in {*axes, *fixed}
@@ -486,7 +486,7 @@ def _check_arm(experiment: Experiment, arm: Arm) -> None:
     before = names[: names.index(arm.name)]
     if arm.parent and arm.parent not in before:
         expected = "an arm that the yaml describes before this one"
-        remedy = f"choose one of {', '.join(before)}" if before else "leave parent out"
+        remedy = f"choose {' or '.join(before)}" if before else "leave parent out"
         raise invalid_value(f"{where}.parent", arm.parent, expected, remedy)
 
 
@@ -508,7 +508,7 @@ def _check_match(where: str, match: Match, others: Sequence[Arm]) -> None:
     targets = [arm.name for arm in others if not arm.match]
     if target not in targets:
         expected = "the name of an arm without a match, or a number from 1 to 1e18"
-        remedy = f"choose one of {', '.join(targets)}" if targets else "give a number"
+        remedy = f"choose {' or '.join(targets)}" if targets else "give a number"
         raise invalid_value(f"{where}.to", target, expected, remedy)
 
 

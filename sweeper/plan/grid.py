@@ -92,8 +92,8 @@ def holds(expression: str | None, config: Mapping[str, Any]) -> bool:
         RecursionError,
     ) as problem:
         raise UserError(
-            f"where={sanitize(repr(expression), 100)}: expected a condition over config keys such "
-            f"as 'model.embedding_size % model.heads == 0' ({problem}); correct it in the yaml."
+            f"where={sanitize(repr(expression), 100)}: {problem.args[0]}. Correct the yaml; a "
+            "condition compares config keys, as in 'model.embedding_size % model.heads == 0'."
         ) from None
 
 

@@ -87,9 +87,9 @@ def _of_key(cause: OmegaConfBaseException) -> UserError:
 def no_experiment_in(name: str) -> UserError:
     """Return the UserError for a yaml file that does not describe an experiment."""
     return UserError(
-        f"experiment={name}: experiment/{name}.yaml describes no experiment; begin it with the "
-        "line '# @package _global_', before any other comment, '---' or byte order mark, and put "
-        "its keys below `experiment:`."
+        f"experiment={name}: experiment/{name}.yaml describes no experiment. Its first line must "
+        "be '# @package _global_' (without a byte order mark), and its keys must be below "
+        "`experiment:`."
     )
 
 

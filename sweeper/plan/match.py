@@ -69,11 +69,11 @@ def solve(
     if not near:
         reason = str(try_at(1)).removesuffix(".")
         raise UserError(
-            f"no value gives a valid model; correct the error at {step} ({reason})"
+            f"no value gives a valid model; correct the error with {step} ({reason})"
         )
     if not changes:
         values = ", ".join(str(multiple * step) for multiple in tried)
-        same = f"the count is {at(tried[0]):,} at {values}"
+        same = f"the size is {at(tried[0]):,} with {values}"
         raise UserError(
             f"the key does not change the size ({same}); solve for another key"
         )

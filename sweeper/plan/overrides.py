@@ -136,7 +136,7 @@ def _check_axis(key: str, values: list[Any]) -> None:
     listed = ",".join(map(str, values))
     if key.startswith("experiment."):
         remedy = (
-            f"for a list, write '{key}=[{listed}]'; to sweep seeds, write seed={listed}"
+            f"for a list, write '{key}=[{listed}]', and to sweep seeds, seed={listed}"
         )
         raise invalid_value(key, listed, "one value", remedy)
     if key in ("scale", "name", "paths.outputs"):

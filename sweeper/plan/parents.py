@@ -139,5 +139,5 @@ def _check_equal(
             if key == "data.digest":
                 remedy = "choose the text that the parent was trained on"
             raise invalid_value(
-                key, own, f"{wanted}, the value of parent={parent}", remedy
+                key, own, f"{wanted}, as in the parent {parent}", remedy
             )

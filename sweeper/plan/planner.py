@@ -218,8 +218,8 @@ def _check_interpolations(experiment: Experiment, template: RunTemplate) -> None
     for key, value in values.items():
         for name in _REFERENCE.findall(str(value)):
             if name in later:
-                expected = f"a value without {name}, which gets its value later"
-                raise invalid_value(key, value, expected, "write the value itself")
+                expected = f"no reference to {name}, whose value differs between runs"
+                raise invalid_value(key, value, expected, "write a fixed value")
 
 
 def _texts(points: Sequence[Configuration], facts: Facts) -> str:

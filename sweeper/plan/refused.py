@@ -57,8 +57,8 @@ def refuse_arguments(arguments: list[str]) -> None:
             value = argument.partition("=")[2]
             brackets = argument.count("[") + argument.count("{")
             if LARGE.search(argument) or brackets > DEEPEST:
-                digits = f"numbers of at most {LONGEST_NUMBER} digits"
-                most = f"{digits}, and {DEEPEST} brackets at most"
+                digits = f"at most {LONGEST_NUMBER} digits in a number"
+                most = f"{digits}, and at most {DEEPEST} brackets"
                 raise invalid_value(flag, value[:30], most, "write a smaller value")
             refuse_key(flag)
 

@@ -139,7 +139,7 @@ def _table(
         setting = _literal(describe_values(first.values) or "as configured")
         match = ""
         if matched:
-            match = f"{matched.error:+.2%} from {matched.count} of {matched.to}"
+            match = f"{matched.to} ({matched.count} {matched.error:+.2%})"
         states: Counter[str] = Counter()
         for point in seeds:
             status = statuses[point.run]
@@ -152,7 +152,9 @@ def _table(
         table.add_row(
             _literal(first.arm),
             first.task,
-            Text(f"{setting}\n  {_literal(match)}") if match and narrow else setting,
+            Text(f"{setting}\n  matched to {_literal(match)}")
+            if match and narrow
+            else setting,
             short(size["params_total"]),
             *(() if narrow else (short(size[key]) for key in columns.values())),
             *(() if narrow else (_literal(match),)),

@@ -97,10 +97,10 @@ def ranked(table: Table) -> list[list[Point]]:
         group.sort(key=first, reverse=True)
         best = group[0]
         if len(best.values) < len(best.runs):
-            tried = f"all trials of one point diverged, such as {sanitize(best.name)}"
+            tried = f"{sanitize(best.arm)} {sanitize(best.name)}"
             raise UserError(
-                f"{table.name}: in arm {sanitize(best.arm)}, {tried}; set other values in "
-                "experiment.tune."
+                f"{table.name}: all trials of a point diverged, such as {tried}; set other values "
+                "in experiment.tune."
             )
     return [*groups.values()]
 

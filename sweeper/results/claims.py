@@ -166,11 +166,12 @@ def _lower(fixed: Sequence[Point], rival: Sequence[Point], words: str) -> Contra
 
 
 def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contrast:
-    """Does an arm win over the standard one at the matched size? Figures 1 and 3a match parameters.
+    """Does an arm win over the arm `standard` at the matched size?
 
-    Each matched point forms a pair with the point that it was matched to. The claim uses the pairs
-    with one point in the arm `standard`. The mean over these pairs decides. If the experiment has
-    no arm of that name, the only arm with matched points takes its place.
+    In figures 1 and 3a, the matched size is the number of parameters. Each matched point forms a
+    pair with the point that it was matched to. The claim uses the pairs with one point in the arm
+    `standard`. The mean over these pairs decides. If the experiment has no arm of that name, the
+    only arm with matched points takes its place.
     """
     every = design.points
     by_name = {f"{point.arm} {point.name}".strip(): point for point in every}
@@ -213,7 +214,7 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
 def fixed_size_beats_heuristic(
     design: Design, *, standard: str = "standard", fixed: str = "fixed"
 ) -> Statement:
-    """Does a fixed head size beat d/h (embedding size / heads), at an equal number of parameters?
+    """Does a fixed head size beat d/h (embedding size / heads) at an equal number of parameters?
 
     `wins_at_equal_size` compares pairs of matched points. This claim compares the means over all
     points of each arm. The points of an arm differ in width.
@@ -222,7 +223,7 @@ def fixed_size_beats_heuristic(
 
 
 def small_heads_lose_at_equal_width(design: Design) -> Statement:
-    """Do many small heads lose to fewer large ones at equal width, heads * head size?
+    """Do many small heads lose to fewer large ones at equal width (heads * head size)?
 
     The paper's argument implies this claim. Its tables do not show it, because they change width
     and head size together. The claim is supported if at every width the smallest heads are worse
@@ -249,7 +250,7 @@ def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> State
     if not others:
         raise Unanswerable(
             f"The claim compares the arm {equal} with arms whose head sizes differ between "
-            "layers, and there is none; add one."
+            "layers, but there is no such arm; add one."
         )
     parts = []
     for arm in others:
@@ -275,7 +276,7 @@ def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> State
 
 
 def bottleneck_limits_heads(design: Design, *, large: str = "large") -> Statement:
-    """Is a growing number of heads worth more with large heads than with bottlenecked ones?
+    """Do more heads help large heads more than small heads, which have the low-rank bottleneck?
 
     The low-rank bottleneck implies this claim (the paper's section 3): more heads do not help if
     each is too small to express its attention. Every arm but `large` has small heads. The points of
@@ -288,8 +289,8 @@ def bottleneck_limits_heads(design: Design, *, large: str = "large") -> Statemen
     small = [arm for arm in design.arms if arm != large]
     if not small:
         raise Unanswerable(
-            f"The claim compares the arm {large} with arms of small heads, and there is none; add "
-            "one."
+            f"The claim compares the arm {large} with arms of small heads, but there is no such "
+            "arm; add one."
         )
     parts = []
     for arm in small:
@@ -310,7 +311,7 @@ def bottleneck_limits_heads(design: Design, *, large: str = "large") -> Statemen
 def longer_sequences_take_larger_heads(
     design: Design, *, heads: str = "heads"
 ) -> Statement:
-    """Is a larger head worth more where sequences are longer, as Theorem 1 implies?
+    """Do larger heads help more on longer sequences, as Theorem 1 implies?
 
     The claim fits a slope over head size at each sequence length. It is supported if these slopes
     rise with the length. So a gain that a longer context brings at any head size cancels out. The
@@ -357,7 +358,7 @@ def _knees(points: Sequence[Point], expected: Callable[[int], int]) -> Statement
 def rotary_costs_small_heads(
     design: Design, *, sinusoidal: str = "sinusoidal", rotary: str = "rotary"
 ) -> Statement:
-    """Do small heads lose more under rotary positions than under sinusoidal ones, at equal width?
+    """Do small heads lose more with rotary positions than with sinusoidal ones, at equal width?
 
     Rotary positions use dimensions of a head, so fewer are left for content. The claim subtracts
     the gain of larger heads under sinusoidal positions from the gain under rotary ones. Both arms
@@ -381,7 +382,7 @@ def norm_undoes_larger_heads(
 def shared_keys_win(
     design: Design, *, own: str = "own", shared: str = "shared"
 ) -> Statement:
-    """Do many heads that share keys and values win over few with their own, at an equal KV cache?
+    """Do many heads with shared keys and values beat few without sharing, at an equal KV cache?
 
     The claim compares grouped-query attention of g groups with multi-head attention of g heads.
     Both have equally many parameters.
@@ -405,7 +406,7 @@ def latent_beats_shared_keys(
 def thin_keys_lose(
     design: Design, *, full: str = "full", thin: str = "thin"
 ) -> Statement:
-    """Do queries and keys of a quarter of the values' size lose to equal sizes, at an equal cache?
+    """Do queries and keys at a quarter of the value size lose to equal sizes, at an equal KV cache?
 
     Published answers disagree. The low-rank bottleneck of the paper comes from the size of queries
     and keys, not of values. If the difference is within the margin, thin keys are no worse.
@@ -456,7 +457,7 @@ def width_has_an_optimum(design: Design) -> Statement:
 
 
 def optimum_moves_with_size(design: Design) -> Statement:
-    """Is wide attention worth more in larger models, so that the best W/d grows with d?
+    """Does wide attention help larger models more, so that the best W/d grows with d?
 
     W is the width, heads * head size, and d is the embedding size. At each d, the claim fits a
     slope over the logarithm of W/d. It is supported if these slopes rise with d. All models of one

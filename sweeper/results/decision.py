@@ -280,8 +280,8 @@ class Question:
         unmeasured = sum(point.unmeasured for point in self.points)
         if unmeasured:
             numbers["unmeasured"] = unmeasured
-            points = f"{len(self.used) - unmeasured} of {len(self.used)} points"
-            text = f"Runs are finished for {points} that the claim uses."
+            measured = len(self.used) - unmeasured
+            text = f"{measured} of the claim's {plural(len(self.used), 'point')} have results."
         else:
             chosen = Intervals(*(ends[::3] for ends in self.intersection))
             depends = self.decision is not self._decision(chosen)

@@ -278,7 +278,8 @@ def at(point: Point, column: str) -> float:
     value = point.at(column)
     if value is None:
         raise Unanswerable(
-            f"The claim needs a number in {column}, but a point of the arm {point.arm} has none."
+            f"The claim needs a number in {column}, but a point of the arm {point.arm} has none; "
+            "leave the claim out."
         )
     return value
 

@@ -122,9 +122,8 @@ def check_decidable(table: Table) -> None:
         rest = [claim for claim in table.experiment["claims"] if claim not in reasons]
         why = " ".join(f"{claim}: {reason}" for claim, reason in reasons.items())
         raise UserError(
-            f"{sanitize(table.name)} has claims that its points cannot decide. {why} Plan the "
-            "points that these claims need, or leave the claims out: "
-            f"'experiment.claims=[{','.join(rest)}]'."
+            f"{sanitize(table.name)} has claims that its points cannot decide. {why} To leave "
+            f"these claims out, add 'experiment.claims=[{','.join(rest)}]'."
         )
 
 

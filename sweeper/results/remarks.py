@@ -63,21 +63,19 @@ def tuned_in_words(experiment: Data) -> list[str]:
     points = span([*Counter(choice["arm"] for choice in found).values()])
     seeds = span([len(choice["best"]) for choice in found])
     chosen = (
-        f"{names} chosen on validation among {among} values at {points} points of each arm, the "
-        f"two best with {seeds} seeds"
+        f"{names} chosen on the validation split among {among} values, at {points} points of each "
+        f"arm, and the two best values with {seeds} seeds"
     )
     sentences = [f"{chosen[0].upper()}{chosen[1:]}: {_by_arm(found)}."]
     if at_end := [one for one in found if one["at_end"]]:
-        words = (
-            "Chosen at an end of the tried range, so a value beyond it may be better"
-        )
+        words = "At an end of the tried range, so a value beyond it may be better"
         sentences.append(f"{words}: {_by_arm(at_end)}.")
     if unsure := [one for one in found if one["alternative"]]:
         count = f"{len(unsure)} of {plural(len(found), 'choice')}"
         errors = span([float(f"{one['error']:.2g}") for one in unsure])
         sentences.append(
-            f"{count} cannot be distinguished from the next best (the error of their difference "
-            f"is {errors}), so a verdict must hold with both."
+            f"{count} cannot be distinguished from the next best value (the difference has an "
+            f"error of {errors}), so a verdict must hold with both."
         )
     return sentences
 
@@ -173,8 +171,8 @@ def marks_in_words(points: Collection[Point], *spreads: Spreads) -> list[str]:
         ]
     average = "Geometric mean" if any(point.logs for point in points) else "Mean"
     return [
-        f"{average} of {span(counts)} seeds, 95 % interval (Student's t, spread between seeds "
-        f"moderated over points: {span(degrees)} degrees of freedom). Faint marks: single seeds."
+        f"{average} of {span(counts)} seeds with its 95 % interval (Student's t, variances "
+        f"moderated over points, {span(degrees)} degrees of freedom). Faint marks are single seeds."
     ]
 
 
@@ -205,13 +203,13 @@ def standing(table: Table) -> list[str]:
         own.sort(key=lambda point: point.mean)
         best, worst = (_between(measure.metric, own[at]) for at in (0, -1))
         models_with = (
-            "all models" if len(own) == len(points) else "models without a parent"
+            "All models" if len(own) == len(points) else "Models without a parent"
         )
         where = f"{models_with} are {best}"
         if best != worst:
-            where = f"the best model is {best}, and the worst is {worst}"
+            where = f"The best model is {best}, and the worst is {worst}"
         sentences.append(
-            f"N-gram models trained on as much text reach {reached}; {where}."
+            f"N-gram models trained on the same amount of text: {reached}. {where}."
         )
     return sentences
 

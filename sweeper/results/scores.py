@@ -61,7 +61,7 @@ def judge_scores(
     baseline: str | None = None,
     history: pd.DataFrame | None = None,
 ) -> list[Verdict]:
-    """Return a verdict for each metric and each arm but the baseline.
+    """Return a verdict for each metric and each arm except the baseline.
 
     The arguments are those of `headroom_attention.judge`, whose docstring describes them.
 
@@ -157,8 +157,8 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
     arms = frame[names].astype(str).agg(" ".join, axis=1).str.strip()
     if arms.nunique() < len(frame[names].astype(str).drop_duplicates()):
         raise UserError(
-            "Two pairs of an arm and a point have one name when they are joined by a space; "
-            "rename an arm or a point."
+            "Two settings of the scores are called the same, because Headroom joins the names of "
+            "an arm and its point by a space. Rename an arm or a point."
         )
     found = pd.DataFrame({"arm": arms, "pair": _names_of_seeds(frame[pair])})
     found["metric"] = frame["metric"].astype(str) if "metric" in frame else "value"
@@ -171,7 +171,7 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
             cell = f"{column}={frame[column].iloc[line]!r} in row {line + 1}"
             raise UserError(
                 f"{cell} of the scores: expected a finite number, above 0 for a cost. Leave out "
-                "the rows of failed runs, and report that you did: verdicts without them may be "
+                "the rows of failed runs. Say so in your report, since the verdicts may then be "
                 "too favourable."
             )
 

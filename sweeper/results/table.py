@@ -193,7 +193,7 @@ def direction(metric: str) -> int:
     if not better:
         known = ", ".join(name for name, column in METRICS.items() if column.better)
         expected = f"a name that ends in one of {known}"
-        remedy = "judge the experiment on another metric, or rename it to end in one of these"
+        remedy = "set another metric, or rename this one so that it ends in one of these words"
         raise invalid_value("metric", metric, expected, remedy)
     return better
 
@@ -420,7 +420,7 @@ def read_table(path: Path) -> Table:
     arms = experiment.get("arms", {}).values()
     inherits = experiment.get("finetune") or any(arm.get("parent") for arm in arms)
     if inherits and "parent" not in columns:
-        words = "lacks the column parent, which names the run that each run starts from"
+        words = "lacks the column parent, which names the parent of each run"
         raise UserError(f"{path} {words}; {_collect_again()}.")
 
     code = description.get("code")

@@ -262,7 +262,7 @@ class Schedule:
         free = (slot for slot in range(self.backend.slots) if slot not in taken)
         same = (slot for slot in free if gpus and self.backend.devices(slot) == gpus)
         state.slot, state.handle, state.before = next(same, None), None, 0
-        self._move(state, Phase.RUNNING, "adopted: another sweep's process trains it")
+        self._move(state, Phase.RUNNING, "adopted: another sweep is training it")
 
     def _collect_ended(self) -> None:
         """Handle jobs that ended or hang. Raise KeyboardInterrupt if the sweep has to stop."""

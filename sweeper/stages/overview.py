@@ -108,9 +108,8 @@ class Overview:
             known = all(map(throughput.knows, runs))
             if on_gpu and self.options.dry_run and not known:
                 words = (
-                    f"The time on a GPU is unknown, since no run in {self.store.outputs} "
-                    "with as many FLOPs was trained on one. To estimate it, train one run on a GPU "
-                    "and repeat this command."
+                    f"The time on a GPU is unknown, since {self.store.outputs} has no GPU run of "
+                    "this size. To estimate it, train one run on a GPU and repeat this command."
                 )
                 self._print(sanitize(words, 1000), style="bold")
         return throughput.estimate(runs)

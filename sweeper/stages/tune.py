@@ -401,10 +401,10 @@ class Tuning:
             f"{arm} {price(own, fewest)}" for arm, own in by_arm(begun).items()
         )
         return (
-            f"{name}: trials choose one of {values} values of {', '.join(tune.grid)} by {tune.by}. "
-            "They begin with each arm's smallest and largest model. Trials per arm, and their "
-            f"share of the judged runs' FLOPs: {arms}. In total {price(begun, fewest)}; at most "
-            f"{price(points, most)}."
+            f"{name}: trials choose one of {values} values of {', '.join(tune.grid)} by {tune.by}, "
+            "first for each arm's smallest and largest model. The number of trials and their FLOPs "
+            f"in per cent of the judged runs' FLOPs: {arms}; in total {price(begun, fewest)}; at "
+            f"most {price(points, most)}."
         )
 
     def spent(self) -> Iterator[str]:

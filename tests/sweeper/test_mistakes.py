@@ -39,8 +39,8 @@ SWEEPS = {
     "model.activation=swish": "set model.activation=silu.",
     "hydra/launcher=joblib": "expected one of local, ray, slurm",
     "experiment=fig1.yaml": "expected the name of a file in conf/experiment; put",
-    f"seed={'9' * 5000}": "expected numbers of at most 300 digits",
-    f"model.heads={'[' * 99}{']' * 99}": "and 50 brackets",
+    f"seed={'9' * 5000}": "expected at most 300 digits in a number",
+    f"model.heads={'[' * 99}{']' * 99}": "and at most 50 brackets",
     "hydra/sweeper=optuna": "Headroom works only with its own sweeper",
     "experiment=Fig1": "experiment=Fig1: expected a file in conf/experiment; did you mean fig1?",
     "model.heads = 4": "model.heads is no override: Error parsing override",
@@ -74,7 +74,7 @@ SWEEPS = {
     "task=null": "Config group override must be a string or a list. Got NoneType.",
     "model.heads=0": "model.heads=0: expected a whole number from 1 to 65536",
     "model.embedding_size=30 model.heads=7": "model.heads=7: expected a divisor",
-    "experiment=fig3 experiment.seeds=0,1": "write 'experiment.seeds=[0,1]'; to sweep seeds, ",
+    "experiment=fig3 experiment.seeds=0,1": "write 'experiment.seeds=[0,1]', and to sweep seeds, ",
     "experiment=fig3 ++experiment.arms.fixd.label=x": "=fixd: expected an arm of fig3 (standard,",
     "+experiment.arms.x={where:model.heads==8}": "x={where:model.heads==8} is no override",
     "data=local data.root=/müller": "data.root=/müller is no override: ",
@@ -87,7 +87,7 @@ SWEEPS = {
     "metric=[a]": "metric=['a']: expected the name of a metric",
     "parent=nope": "parent=nope: expected the id of a finished run in /",
     "model={head_size:8}": "model={head_size:8}: expected one value; set its keys one by one",
-    "experiment=fig1 model.heads=8": "model.heads cannot be set, because the arm matched of",
+    "experiment=fig1 model.heads=8": "model.heads cannot be set, because experiment=fig1 computes",
     "experiment=three model.heads=2,4": "three values of model.heads, not 2; add values",
     "experiment=three experiment.claims=[larger]": "experiment=three: experiment.claims=larger",
     "model.heads=range(1,5000) model.layers=range(1,5000)": "24,990,001",
@@ -166,7 +166,7 @@ FILES = {
     ),
     "where": (
         ARM.replace("{grid", "{where: model.heads ===, grid"),
-        "expected a condition over",
+        "a condition compares config keys",
     ),
     "pointless": (ARM.replace("{grid", "{where: model.heads > 9, grid"), "no points"),
     "solved": (
@@ -175,11 +175,11 @@ FILES = {
     ),
     "unchanged": (
         MATCH.replace("heads, HOW", f"feedforward_size, {CACHE}"),
-        "does not change the size (the count is 256 at 1",
+        "does not change the size (the size is 256 with 1",
     ),
     "uncached": (
         MATCH.replace("16}", "16, task: pretraining}").replace("HOW", CACHE),
-        "match.count=cache_bytes_per_token: expected one of the counts that encoder with multi",
+        "match.count=cache_bytes_per_token: expected a count that the model encoder with multi",
     ),
     "two": (
         ARM.replace("{grid", "{set: {model.embedding_size: 16}, grid").replace(
@@ -187,13 +187,13 @@ FILES = {
         )
         + " b: {set: {model.embedding_size: 16, model.head_size: 4},"
         " match: {to: a, solve: model.heads, tolerance: 0.2}}}\n",
-        "b.match.to=a: expected one target per point, but heads=4 is matched to a heads=2 and",
+        "b.match.to=a: expected one target for each point, but heads=4 has two (a heads=2 and",
     ),
     "kin": (
         ARM.replace("model.heads: [2, 4]", STEPS).replace(
             "}}}\n", f"}}}}, {CHILD}}}\n"
         ),
-        "arm b cannot sweep trainer.steps, which its parent a sweeps already",
+        "arm b cannot sweep trainer.steps, because its parent a sweeps it",
     ),
 }
 MATCHES = {  # these replace HOW in MATCH
@@ -207,7 +207,7 @@ MATCHES = {  # these replace HOW in MATCH
         "to: 150000, tolerance: 0.1, multiple_of: model.rotary_size",
         "match.multiple_of=model.rotary_size: expected a whole number of at least 1",
     ),
-    "tight": ("to: 150000, tolerance: 1.0e-9", "the nearest is model.heads="),
+    "tight": ("to: 150000, tolerance: 1.0e-9", "The nearest is model.heads="),
 }
 FILES |= {
     name: (MATCH.replace("HOW", how), words) for name, (how, words) in MATCHES.items()
@@ -308,7 +308,7 @@ def is_a_sentence(text: str) -> bool:
 
 
 # Files in conf/experiment that Hydra does not read as experiments.
-BEGIN = "begin it with the line '# @package _global_', before any other comment, '---' or byte"
+BEGIN = "Its first line must be '# @package _global_' (without a byte order mark)"
 DEFAULTED = "Could not override 'task@experiment.task'. Did you mean to override task?"
 DEFAULTS = f"defaults: [override /task: lm1b]\n{ARM}"
 HEADLESS = {

@@ -19,7 +19,7 @@ from sweeper.results import layout, panel
 from sweeper.results.points import Point, points
 from sweeper.results.table import Table
 
-COLLAPSE = 10.0  # at the knee, the error falls by more than this factor
+COLLAPSE = 10.0  # a knee is where the error falls by more than this factor
 LENGTH, HEAD_SIZE = "task.sequence_length", "model.head_size"
 ACROSS = "head size / n"
 _GUIDES = {1.0: "n", 0.5: "n / 2"}

@@ -63,7 +63,7 @@ def test_an_arm_with_a_parent_chooses_no_optimizer_of_its_own(plan, with_experim
     text = CHILDREN.replace("trainer.steps: 0", "optimizer: inverse_sqrt")
     conf = with_experiment("heirs", text)
     with pytest.raises(
-        UserError, match="arm third has a parent and cannot choose optimizer"
+        UserError, match=r"arm third has a parent, .* but not optimizer"
     ):
         plan("experiment=heirs", conf=conf)
     typed = ("optimizer=inverse_sqrt", "optimizer.weight_decay=0.0,0.1")
@@ -86,7 +86,7 @@ def test_an_arm_with_a_parent_would_have_its_tokenizer(plan, with_experiment, ke
         CHILDREN.partition("  arms:")[0].replace("accuracy", "perplexity")
         + f"  arms: {arms}"
     )
-    words = r"(task.joined=True|data.digest=.*): expected .*, the value of parent="
+    words = r"(task.joined=True|data.digest=.*): expected .*, as in the parent "
     with pytest.raises(UserError, match=words):
         plan("experiment=heirs", conf=with_experiment("heirs", text))
 
@@ -158,8 +158,6 @@ def test_conditions_are_arithmetic_over_config_keys(expression, expected):
     ],
 )
 def test_anything_else_is_refused_in_one_sentence(expression):
-    with pytest.raises(
-        UserError, match="expected a condition over config keys"
-    ) as refusal:
+    with pytest.raises(UserError, match="a condition compares config keys") as refusal:
         holds(expression, HEADS)
     assert "\n" not in str(refusal.value)

@@ -165,7 +165,7 @@ def test_a_typed_parent_has_the_model_the_text_and_the_tokenizer_of_its_child(pl
         assert found.id == next(iter(plan(*child, tokenizer).runs))
     for changes, told in [
         ((*child, "task.tokenizer=x"), "task.tokenizer=x: expected text of sample"),
-        ((*child[:2], "model.heads=4"), "model.heads=4: expected 2, the value of"),
+        ((*child[:2], "model.heads=4"), "model.heads=4: expected 2, as in the"),
         ((*child, "model=decoder"), "model.name=decoder: expected encoder"),
         (
             ("task=pretraining", *child[1:], "task.vocabulary_size=99"),
@@ -178,7 +178,7 @@ def test_a_typed_parent_has_the_model_the_text_and_the_tokenizer_of_its_child(pl
         ),
         (
             (*child, tokenizer, "model.attention.qk_norm=true"),
-            "qk_norm=True: expected False, the value of parent=",
+            "qk_norm=True: expected False, as in the parent ",
         ),
     ]:
         with pytest.raises(UserError) as caught:
@@ -217,7 +217,7 @@ def test_a_published_model_gives_its_sizes_and_its_tokenizer(plan, published):
     for typed, told in {
         "task=pretraining": "task=pretraining: expected a task that can use",
         "task=mnli task.vocabulary_size=99": "task.vocabulary_size=99: expected 301",
-        "task=mnli model.layers=3": "model.layers=3: expected 2, the value of",
+        "task=mnli model.layers=3": "model.layers=3: expected 2, as in the",
     }.items():
         with pytest.raises(UserError) as caught:
             plan(*typed.split(), "parent=bert")
@@ -235,7 +235,7 @@ def test_a_published_model_takes_the_place_of_a_pre_training(plan, published):
     assert {run.config["model"]["heads"] for run in found.runs.values()} == {2}
     with pytest.raises(UserError, match="expected an experiment with one arm"):
         plan("experiment=fig2", "parent=bert")
-    with pytest.raises(UserError, match=r"model\.heads=3: expected 2, the value of"):
+    with pytest.raises(UserError, match=r"model\.heads=3: expected 2, as in the"):
         plan("experiment=table1", "parent=bert", "model.heads=3")
 
 
@@ -369,7 +369,7 @@ experiment:
     ],
 )
 def test_a_value_cannot_refer_to_a_key_that_is_set_later(plan, typed):
-    with pytest.raises(UserError, match=r"=\$\{.*\}: expected a value without "):
+    with pytest.raises(UserError, match=r"=\$\{.*\}: expected no reference to "):
         plan(*typed.split())
     assert plan(
         "optimizer.warmup_steps=2", "trainer.log_every=${optimizer.warmup_steps}"
@@ -381,7 +381,7 @@ def test_a_value_cannot_refer_to_a_key_that_is_set_later(plan, typed):
     [
         (
             "model.heads: 8, model.head_size: 4",
-            "model.heads=8: expected 4, the value of",
+            "model.heads=8: expected 4, as in the",
         ),
         ("model.activation: silu", "model.activation=silu: expected relu"),
     ],
@@ -458,7 +458,7 @@ def test_only_values_that_have_a_model_are_found():
             best = min(values, key=lambda x: (abs(count(x) - target), x))
             assert solve(count, target) == (best, count(best))
     with pytest.raises(
-        UserError, match=r"valid model; correct the error at 1 \(1 is odd\)"
+        UserError, match=r"valid model; correct the error with 1 \(1 is odd\)"
     ):
         solve(lambda x: UserError(f"{x} is odd."), 8)
 
@@ -474,11 +474,11 @@ def test_what_cannot_be_reached_is_said_and_a_small_target_gives_the_smallest():
 @pytest.mark.parametrize("target", [6, 7, 8])
 def test_a_key_that_does_not_change_the_count_is_said(target):
     with pytest.raises(
-        UserError, match=r"does not change the size \(the count is 7 at 5, 10, 15\)"
+        UserError, match=r"does not change the size \(the size is 7 with 5, 10, 15\)"
     ):
         solve(lambda x: 7, target, step=5)
     with pytest.raises(
-        UserError, match=r"does not change the size \(the count is 7 at 1, 3"
+        UserError, match=r"does not change the size \(the size is 7 with 1, 3"
     ):
         solve(lambda x: UserError("") if 9 % x else 7, target)
 
@@ -571,7 +571,7 @@ def test_at_80_columns_every_point_keeps_its_size_its_match_and_its_state(plan, 
     [head] = [line for line in text.splitlines() if line.startswith("arm ")]
     column = slice(head.index("point"), head.index("params"))
     flat = " ".join(" ".join(line[column] for line in text.splitlines()).split())
-    assert all(f"from {one.count} of {one.to}" in flat for one in matched)
+    assert all(f"matched to {one.to} ({one.count} " in flat for one in matched)
     assert "…" not in text
 
 

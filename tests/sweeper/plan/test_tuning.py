@@ -341,5 +341,5 @@ def test_the_cost_of_each_arm_is_told_before_and_at_most(tuning):
     [line] = tuning.budgets()
     for arm, count in zip(ARMS, (10, 10, 5, 5), strict=True):
         assert re.search(rf"{arm} {count} trials, \d+%", line), line
-    assert "In total 20 trials, " in line  # fewer than the sum, since arms share points
+    assert "in total 20 trials, " in line  # fewer than the sum, since arms share points
     assert "; at most 108 trials, " in line

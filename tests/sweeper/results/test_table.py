@@ -127,7 +127,7 @@ def test_a_value_that_diverged_for_any_seed_is_worse_than_all_others():
     assert [diverged(row) for row in found.rows] == [False, False, False, True]
     [choice] = choices(found)
     assert choice.values == {RATE: 0.1}
-    told = r"all trials of one point diverged, such as .*; set other values in experiment\.tune"
+    told = r"all trials of a point diverged, such as .*; set other values in experiment\.tune"
     with pytest.raises(UserError, match=told):
         choices(trials({0.1: [None], 0.2: [None]}))
 
@@ -215,11 +215,11 @@ def test_the_words_say_what_was_chosen_among_how_many_and_what_is_open():
     }
     tuning = [standard, at_end, {"arm": "fixed", **made}]
     assert tuned_in_words({"tuning": tuning}) == [
-        "Learning rate chosen on validation among 3 values at 1 to 2 points of each arm, the two "
-        "best with 2 to 3 seeds: standard 0.1 to 0.4; fixed 0.1.",
-        "Chosen at an end of the tried range, so a value beyond it may be better: standard 0.4.",
-        "1 of 3 choices cannot be distinguished from the next best (the error of their difference "
-        "is 0.012), so a verdict must hold with both.",
+        "Learning rate chosen on the validation split among 3 values, at 1 to 2 points of each "
+        "arm, and the two best values with 2 to 3 seeds: standard 0.1 to 0.4; fixed 0.1.",
+        "At an end of the tried range, so a value beyond it may be better: standard 0.4.",
+        "1 of 3 choices cannot be distinguished from the next best value (the difference has an "
+        "error of 0.012), so a verdict must hold with both.",
     ]
     assert tuned_in_words({"title": "of another experiment"}) == []
 

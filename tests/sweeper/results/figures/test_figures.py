@@ -460,7 +460,7 @@ def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand(tmp_
     compared = with_grams(table, trigram=low - 30, bigram=high + 1, unigram=far)
     figure = draw("fig1", compared)
     [sentence] = standing(compared)
-    assert sentence.endswith("; all models are between bigram and trigram.")
+    assert sentence.endswith(". All models are between bigram and trigram.")
     assert sentence in words(figure)
     assert standing(table) == []
     for axes in figure.axes:
@@ -472,7 +472,7 @@ def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand(tmp_
     worst = replace(compared, rows=[worse, *compared.rows[1:]])
     [sentence] = standing(worst)
     told = (
-        "the best model is between bigram and trigram, and the worst is worse than the"
+        "The best model is between bigram and trigram, and the worst is worse than the"
     )
     assert f"{told} unigram." in sentence
 

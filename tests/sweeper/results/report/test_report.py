@@ -80,7 +80,7 @@ def test_a_claim_without_runs_is_not_measured_yet(tmp_path):
     shown = data_of(tmp_path)["experiments"][0]["verdicts"]
     told = dict(zip(sweep.claims, shown, strict=True))["fixed_keeps_improving"]
     assert told["answer"] == "not measured yet"
-    words = "Runs are finished for 1 of 4 points that the claim uses."
+    words = "1 of the claim's 4 points have results."
     assert told["sentence"] == words
 
 
