@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from sweeper.store import registry
 from sweeper.store.errors import invalid_value
+from sweeper.store.numbers import plural
 from sweeper.store.runs import Run
 from tasks.config.architecture import Architecture
 from tasks.config.schema import Section, extended, problem, spelled
@@ -61,8 +62,8 @@ def checked(schema: type[Section], config: Mapping[str, Any], path: str = "") ->
     first, *others = problems
     remedy = first.remedy
     if others:
-        further = ", ..." if len(others) > 1 else ""
-        remedy += f" (and {len(others)} more: {others[0].key}{further})"
+        further = f" and {plural(len(others) - 1, 'more key')}" if others[1:] else ""
+        remedy += f". Also correct {others[0].key}{further}"
     raise invalid_value(first.key, first.value, first.expected, remedy)
 
 

@@ -71,7 +71,7 @@ class HeadroomSweeper(Sweeper):
 
 
 class InstalledConfigs(SearchPathPlugin):
-    """A plugin that lets Hydra also find yaml files of packages (entry points `headroom.conf`)."""
+    """A plugin that adds the yaml files of packages to Hydra (entry points `headroom.conf`)."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         from sweeper.store.registry import folders_of_conf

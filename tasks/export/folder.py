@@ -111,7 +111,7 @@ def tokenizer_of(run: Run, config: RunConfig) -> Path:
     path = child(run.outputs / "data", named) / "tokenizer.json"
     if not path.is_file():
         whose = "the run's pre-training" if parents else "the run"
-        command = f"`python -m tasks.prepare FOLDER`, where FOLDER is that of {whose}"
+        command = f"`python -m tasks.prepare FOLDER`, with the folder of {whose}"
         raise UserError(
             f"{path} is missing; restore it, or write it again with {command}."
         )

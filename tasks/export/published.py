@@ -321,7 +321,7 @@ def _marks(
 
     first, last = id_of("bos"), id_of("eos")
     if last not in known:
-        expected = "the id of the token that ends a text"
+        expected = "a token of the tokenizer, to end texts with"
         remedy = "set eos_token in tokenizer_config.json"
         raise invalid_value("eos_token", spelled(last), expected, remedy)
     return first if first in known else last, last

@@ -150,7 +150,9 @@ class RowReport:
 
     @property
     def dropped_in_words(self) -> str:
-        return ", ".join(f"{count} x {why}" for why, count in self.dropped.items())
+        return ", ".join(
+            f"{why}: {plural(n, 'row')}" for why, n in self.dropped.items()
+        )
 
     @property
     def total(self) -> int:
@@ -262,10 +264,10 @@ class DataSet(Source, ABC, Generic[Kind]):
             for name, rows in parts:
                 own += report.kept_of(name, self._usable(rows, split))
             if not own:
-                why = report.dropped_in_words or "no rows"
+                dropped = report.dropped_in_words or "none"
                 raise UserError(
-                    f"{self.describe(data)}: no row is left to {split} on ({why}); repair the "
-                    "data, or name other data."
+                    f"{self.describe(data)}: the {split} split has no usable row (dropped rows: "
+                    f"{dropped}); repair the data, or name other data."
                 )
             for note in report.notes():
                 print(f"{NOTE}{self.title}, {split}: {note}", file=sys.stderr)
@@ -307,7 +309,7 @@ class DataSet(Source, ABC, Generic[Kind]):
         """Return the splits `train` and `hub_test` of a data set on the hub."""
         splits = load_splits(hub, self.columns)
         if self.hub_test not in splits:
-            expected = f"a data set with a split {self.hub_test}"
+            expected = f"a data set with a split named {self.hub_test}"
             remedy = "choose another data set"
             raise invalid_value("data.hub", name_of(hub), expected, remedy)
         return {name: splits[name] for name in ("train", self.hub_test)}

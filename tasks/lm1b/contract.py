@@ -54,12 +54,12 @@ def check_outputs(module: TaskModule, batch: Batch, model: str) -> None:
         return
 
     expected = (
-        "outputs that depend on earlier tokens of their own segment only, but in "
-        f"{model} other tokens change them"
+        f"outputs that depend only on earlier tokens of the same segment, but in {model} other "
+        "tokens change them"
     )
     remedy = "fix its code, or choose another model"
     if not module.section.joined:
-        remedy += "; if it cannot keep packed sentences apart, set task.joined=true"
+        remedy += ". If it cannot keep packed sentences apart, set task.joined=true"
     raise invalid_value(*module.config.model.called, expected, remedy)
 
 

@@ -336,7 +336,7 @@ class PackedText(PreparedRows):
 
     @staticmethod
     def spelled(content: Mapping[str, Any]) -> str:
-        # Leave out defaults, so that data from versions without these keys is still found.
+        # Leave out defaults. So data of versions without these keys are still found.
         older = {"joined": False, "tokenizer": None, "marks": [PAD, END]}
         known = {
             key: value

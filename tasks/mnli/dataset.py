@@ -105,7 +105,8 @@ class MultiNLI(DataSet[Pair]):
         names = ", ".join(LABELS)
         remedy = f"name the classes {names}, in the same order in all splits."
         if others or {*order} != {*LABELS}:
-            found = " and ".join(sanitize(", ".join(names)) for names in sorted(orders))
+            listed = (sanitize(", ".join(one)) for one in sorted(orders))
+            found = ", but in another split ".join(listed)
             raise UserError(
                 f"{self.title}: the column label has the classes {found}; {remedy}"
             )
@@ -116,8 +117,9 @@ class MultiNLI(DataSet[Pair]):
                 name for number, name in enumerate(order) if number not in numbers
             ]
             if missing:
-                dropped = reports[split].dropped_in_words or "no row was dropped"
-                said = f"the {split} split has no row labelled {' or '.join(missing)} ({dropped})"
+                dropped = reports[split].dropped_in_words or "none"
+                labels = " or ".join(missing)
+                said = f"the {split} split has no row labelled {labels} (dropped rows: {dropped})"
                 raise UserError(f"{self.title}: {said}; add such rows, or {remedy}")
         return {} if order == LABELS else {"labels": list(order)}
 

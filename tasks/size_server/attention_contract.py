@@ -293,11 +293,11 @@ def _behaviour_faults(
         if not torch.allclose(alone_BTD, y_BTD[:1], rtol=1e-3, atol=10 * rounding):
             yield "outputs that do not depend on other rows of the batch, but they do"
         if not torch.allclose(trained_BTD, y_BTD, rtol=1e-4, atol=rounding):
-            yield "equal outputs in training and in evaluation without dropout, but they differ"
+            yield "equal outputs in training (without dropout) and in evaluation, but they differ"
         if not torch.allclose(loaded_BTD, y_BTD, rtol=1e-4, atol=rounding):
             yield (
-                "equal outputs from a new layer that has loaded the state_dict, but they differ, "
-                "so the state_dict lacks a part of the layer"
+                "a state_dict that holds the whole layer, but a new layer that loads it has other "
+                "outputs"
             )
         if rotation and torch.allclose(unrotated_BTD, y_BTD, rtol=1e-4, atol=rounding):
             yield "outputs that depend on the rotation, but they are the same without it"

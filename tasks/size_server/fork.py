@@ -36,7 +36,7 @@ def preload(logger: str) -> None:
         for name in ("tasks.train", "tasks.training.job"):
             importlib.import_module(name)
         for name in registry.names(registry.TASKS):
-            # Only the jobs that use a plugin's task import it.
+            # Leave the import of a plugin's task to the jobs that use it.
             if not registry.made_of(registry.TASKS, name):
                 module_class(name)
         # The packages omegaconf and wandb may not be installed.

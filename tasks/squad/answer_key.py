@@ -151,7 +151,8 @@ class AnswerKey:
         """Predict an answer to every question. Return a dict from question ids to answers.
 
         An answer is a part of the paragraph. It is empty if no window has an allowed span. If an
-        evaluation was limited to the first windows, only the questions of these have answers.
+        evaluation was limited to the first windows, only the questions of these windows have
+        answers.
 
         Args:
             scores: the scores of the windows of the split, in order.

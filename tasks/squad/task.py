@@ -34,7 +34,7 @@ class QuestionAnswering(FineTuning):
     labels = ("start", "end")
     measured = ("test/loss", "test/exact_match", "test/f1")
     _scored: list[Batch]  # the logits and the attention mask of each batch of a split
-    _predictions: dict[str, str]  # by question id, from the last evaluation
+    _predictions: dict[str, str]  # the last evaluation's answers, by question id
 
     def build(self) -> SpanFinder:
         return SpanFinder(self.encoder())

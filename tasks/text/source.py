@@ -33,7 +33,7 @@ LINE_LIMIT = 1_000_000
 WORD_LIMIT = 20_000
 _WORD = re.compile(r"\w+|\s+|[^\w\s]+")
 REPLACEMENT = "\ufffd"
-NOT_UTF8 = "had bytes that are not UTF-8, which were replaced; save the text as UTF-8"
+NOT_UTF8 = "contained invalid UTF-8, which was replaced; save the text as UTF-8"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _CONTROL = {chr(code) for code in range(32)} - set("\t\n\f\r")
@@ -92,7 +92,7 @@ def note_repeats(name: str, kind: str, train: ArrayLike, test: ArrayLike) -> Non
     different = np.unique(train_N)
     leaked = int(np.isin(test_N, different).sum())
     repeated = len(train_N) - len(different)
-    in_training = "are also in the training split, which makes the scores too good"
+    in_training = "are also in the training split, so test scores are too good"
 
     for count, total, split, said in (
         (leaked, len(test_N), "test", in_training),
@@ -313,9 +313,9 @@ def note_files(files: TextFiles) -> None:
     for names, said in (
         (
             files.left_out,
-            "files that are not read (if they are text, unpack or rename them)",
+            "these files are not read (if they are text, unpack or rename them)",
         ),
-        (_equal_files(files), "files that are equal (keep one of each)"),
+        (_equal_files(files), "these files are equal (keep one of each)"),
     ):
         if names:
             shown = ", ".join(map(sanitize, names[:NAMED]))
@@ -419,14 +419,14 @@ def load_splits(
             f"data.hub={name} cannot be loaded ({cause}); check the name and the network."
         ) from error
     if "train" not in splits:
-        expected = "a data set with a split train"
+        expected = "a data set with a split named train"
         raise invalid_value("data.hub", name, expected, "choose another data set")
 
     for split in splits.values():
         if missing := [
             column for column in columns if column not in split.column_names
         ]:
-            expected = f"a data set with a column {missing[0]}"
+            expected = f"a data set with a column named {missing[0]}"
             raise invalid_value("data.hub", name, expected, "choose another data set")
     return dict(splits)
 

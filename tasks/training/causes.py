@@ -39,7 +39,7 @@ class Interruption:
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """Within the block, a signal only sets `requested`. Call `check` to act on it."""
+        """Defer signals in the block: they only set `requested`. Call `check` to act on them."""
         self._deferred = True
         try:
             yield

@@ -134,7 +134,7 @@ def _rank(
         world_size=devices * nodes,
     )
     code = train(path)
-    # This waits for the other ranks. After a failure, they may never call it.
+    # Wait for the other ranks, but not after a failure, when they may never get here.
     if code in (os.EX_OK, os.EX_TEMPFAIL):
         dist.destroy_process_group()
     sys.stdout.flush()

@@ -50,7 +50,7 @@ SENTENCES = {
     ),
     "three at once": (
         {"seed": -1, "model.heads": 0, "model.layers": 0},
-        "(and 2 more: ",
+        ". Also correct ",
     ),
 }
 ROTARY = {"model.position_encoding": "rotary"}

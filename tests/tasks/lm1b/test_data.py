@@ -153,6 +153,5 @@ def test_bytes_that_are_no_utf_8_are_told(tmp_path, capsys):
     )
     pack_test(tmp_path, corpus, lambda: FirstFit(31))
     assert capsys.readouterr().err == (
-        "note: lines: 1 line had bytes that are not UTF-8, which were replaced; save the text as "
-        "UTF-8.\n"
+        "note: lines: 1 line contained invalid UTF-8, which was replaced; save the text as UTF-8.\n"
     )

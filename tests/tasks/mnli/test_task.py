@@ -144,7 +144,7 @@ def test_a_broken_row_is_dropped_and_counted_and_an_odd_letter_is_mended(tmp_pat
     assert report.total == len(lines)
     few, odd = report.notes()
     assert "are kept" in few
-    assert odd.startswith("3 rows had bytes that are not UTF-8, which were replaced")
+    assert odd.startswith("3 rows contained invalid UTF-8, which was replaced")
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 80))

@@ -120,9 +120,9 @@ BREACHES = {
     "in whole blocks": (BLOCKS, "changes the output at position 0 under a causal mask"),
     "not in its state": (
         DRAWN,
-        "new layer that has loaded the state_dict, but they differ",
+        "a state_dict that holds the whole layer, but a new layer",
     ),
-    "modes": (MODES, "equal outputs in training and in evaluation without dropout"),
+    "modes": (MODES, "equal outputs in training (without dropout) and in evaluation"),
     "unused": (f"{ATTEND}; context = context.detach()", "but qkv.weight receives none"),
     "not a number": (
         f"{ATTEND}; context = context / 0 * 0",

@@ -116,7 +116,7 @@ def test_files_that_are_left_out_and_equal_files_are_named(tmp_path, capsys):
         (tmp_path / name).write_text(f"text of {name}")
     note_files(find_files(tmp_path))
     assert capsys.readouterr().err == (
-        f"note: {tmp_path}: files that are not read (if they are text, unpack or rename them): "
+        f"note: {tmp_path}: these files are not read (if they are text, unpack or rename them): "
         "b.txt.gz, c.jsonl, val.txt.\n"
     )
     for name in ("b.txt.gz", "c.jsonl", "val.txt"):
@@ -124,7 +124,7 @@ def test_files_that_are_left_out_and_equal_files_are_named(tmp_path, capsys):
     (tmp_path / "test.txt").write_text("text of a.txt")
     (tmp_path / "z.txt").write_text("text of z.txt")  # another text of the same size
     note_files(find_files(tmp_path))
-    said = "files that are equal (keep one of each): a.txt, test.txt."
+    said = "these files are equal (keep one of each): a.txt, test.txt."
     assert capsys.readouterr().err == f"note: {tmp_path}: {said}\n"
 
 
