@@ -104,7 +104,7 @@ class Speed:
     ("accelerator", "words"),
     [
         ("auto", "18:21 to 1:13:21 on a CPU as fast as this machine's"),
-        ("gpu", "at a time.\nThe time on a GPU is unknown, since no run in"),
+        ("gpu", "at a time.\nThe time on a GPU is unknown, since "),
     ],
 )
 def test_a_dry_run_in_a_fresh_folder_names_a_range_for_a_cpu_and_no_time_for_a_gpu(
