@@ -157,8 +157,8 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
     arms = frame[names].astype(str).agg(" ".join, axis=1).str.strip()
     if arms.nunique() < len(frame[names].astype(str).drop_duplicates()):
         raise UserError(
-            "Two settings of the scores are called the same, because Headroom joins the names of "
-            "an arm and its point by a space. Rename an arm or a point."
+            "Two settings of the scores have the same name, because Headroom joins the names of an "
+            "arm and a point by a space. Rename an arm or a point."
         )
     found = pd.DataFrame({"arm": arms, "pair": _names_of_seeds(frame[pair])})
     found["metric"] = frame["metric"].astype(str) if "metric" in frame else "value"

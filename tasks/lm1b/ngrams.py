@@ -73,7 +73,7 @@ def _computed(splits: Mapping[str, PackedRows], seen: int) -> dict[str, float]:
 
 
 def trigrams(rows: PackedRows, numbers: NDArray[np.integer[Any]]) -> Integers:
-    """Return the trigram that ends at each target of the rows with these numbers, (N,)."""
+    """Return an array (N,) of the trigrams that end at the targets of these rows."""
     starts = range(0, len(numbers), ROWS_TOGETHER)
     parts = [
         _trigrams(rows, numbers[start : start + ROWS_TOGETHER]) for start in starts
@@ -96,7 +96,7 @@ def _trigrams(rows: PackedRows, numbers: NDArray[np.integer[Any]]) -> Integers:
 def probabilities(
     fitted_N: Integers, tested_T: Integers, size: int, order: int
 ) -> Floats:
-    """Return the probability of each tested n-gram's last token, given its other tokens, (T,).
+    """Return the probability (T,) of each tested n-gram's last token, given its other tokens.
 
     If `fitted_N` and `tested_T` contain n-grams of a higher order, their first tokens are ignored.
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class LabelledPairs(ExampleData):
-    """Batches of rows with a premise and a hypothesis each. `labels`, (B,), are class numbers."""
+    """Batches of rows with a premise and a hypothesis each. `labels` (B,) are class numbers."""
 
     kind = "mnli"
     published = MultiNLI()

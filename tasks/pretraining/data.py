@@ -71,8 +71,8 @@ EVALUATION_SEED = 0  # fixed, so that every run is evaluated on the same pairs a
 class MaskedDocuments(PreparedData):
     """Batches of masked pairs of texts.
 
-    `tokens`, `token_type_ids` and `attention_mask` have the shape (B, T). `places`, (B, M), are the
-    masked positions, and `targets`, (B, M), the tokens to predict there. `next`, (B,), is 1 if the
+    `tokens`, `token_type_ids` and `attention_mask` have the shape (B, T). `places` (B, M) are the
+    masked positions, and `targets` (B, M) the tokens to predict there. `next` (B,) is 1 if the
     second text is random.
     """
 

@@ -41,11 +41,11 @@ class CounterRng:
         self._keys_B = keys_B
 
     def uniform(self, purpose: int) -> NDArray[np.float64]:
-        """Return one uniform number in [0, 1) per row, (B,)."""
+        """Return a uniform number in [0, 1) for each row, of shape (B,)."""
         return self.uniforms(purpose, 1)[:, 0]
 
     def uniforms(self, purpose: int, count: int) -> NDArray[np.float64]:
-        """Return `count` uniform numbers in [0, 1) per row, (B, count)."""
+        """Return `count` uniform numbers in [0, 1) for each row, of shape (B, count)."""
         assert count <= _PLACES, f"{count} numbers of one purpose"
         first = purpose * _PLACES + 1
         places = np.arange(first, first + count, dtype=np.uint64)
@@ -53,7 +53,7 @@ class CounterRng:
         return np.ldexp((bits >> np.uint64(11)).astype(np.float64), -53)
 
     def whole(self, purpose: int, limits_B: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return one random whole number per row, (B,): at least 0 and below the row's limit."""
+        """Return random whole numbers (B,), each at least 0 and below the limit of its row."""
         return (self.uniform(purpose) * limits_B).astype(np.int64)
 
 

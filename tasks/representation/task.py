@@ -36,7 +36,7 @@ class RepresentationSection(TaskSection):
 class Contexts(TaskData):
     """The problems of a run. All steps and all splits use them as one batch.
 
-    The batch has `inputs`, (K, D, N), and `logs`, the logarithms of the contexts, (K, N, N). `logs`
+    The batch has `inputs` (K, D, N) and `logs` (K, N, N), the logarithms of the contexts. `logs`
     is -inf where the mask hides a key. K is problems_per_run, N sequence_length, D embedding_size.
     """
 
@@ -75,7 +75,7 @@ class Contexts(TaskData):
 
 
 class Representation(TaskModule):
-    """The task of training single attention heads to compute given contexts, (K, N, N).
+    """The task of training single attention heads to compute given contexts of shape (K, N, N).
 
     A context is the softmax over each column of normally distributed logits.
     """

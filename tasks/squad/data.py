@@ -57,7 +57,7 @@ class QuestionsSection(FineTuningSection):
 class Windows(ExampleData):
     """Batches of rows, each with a question and a window of its paragraph.
 
-    The targets `start` and `end`, (B,), are the positions of the answer's first and last token.
+    The targets `start` and `end` (B,) are the positions of the answer's first and last token.
     They are OUTSIDE if the answer is in another window, and NOWHERE if the paragraph has no answer.
     """
 

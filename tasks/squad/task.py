@@ -40,7 +40,7 @@ class QuestionAnswering(FineTuning):
         return SpanFinder(self.encoder())
 
     def forward(self, batch: Batch) -> Tensor:
-        """Return the logits of the answer's first and last token, (2, B, T). Padding has -inf."""
+        """Return the logits (2, B, T) of the answer's first and last token. Padding has -inf."""
         logits_2BT = torch.stack(self.outputs(batch)).float()
         return logits_2BT.masked_fill(~batch["attention_mask"], float("-inf"))
 

@@ -131,7 +131,7 @@ def moderated(table: Table) -> list[Variance]:
 
 
 def variances(table: Table) -> Floats:
-    """Return the variance between the seeds of each point: infinite if squares overflow."""
+    """Return the variance between the seeds of each point. It is infinite if squares overflow."""
     found: Floats = _squares(table) / np.maximum(_counts(table) - 1, 1)
     return found
 

@@ -310,7 +310,7 @@ def test_models_without_n_gram_models_are_left_out_of_all_models(tmp_path):
             **metrics,
         }
     [told] = standing(sweep.table(tmp_path))
-    assert told.endswith("; models without a parent are between bigram and trigram.")
+    assert told.endswith(". Models without a parent are between bigram and trigram.")
 
 
 def test_each_run_is_compared_with_the_baseline_on_its_own_data(tmp_path):

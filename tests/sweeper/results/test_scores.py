@@ -234,7 +234,7 @@ def test_right_and_wrong_answers_are_scores():
 def test_arms_and_points_with_one_joined_name_are_refused():
     table = scores({"x": 0.0, "x y": 1.0})
     table["point"] = np.where(table["arm"] == "x", "y z", "z")
-    with pytest.raises(UserError, match="have one name when they are joined"):
+    with pytest.raises(UserError, match="have the same name, because"):
         judge_scores(table, better="lower")
 
 

@@ -280,7 +280,7 @@ def test_missing_and_mixed_runs_and_matching_errors_are_in_the_figure(tmp_path):
     worst = max(abs(p["matched"]["error"]) for p in sweep.points if p["matched"])
     within = f"within {math.ceil(worst * 1e4) / 100:.2f} %"
     assert f"targets have equal total parameters {within}" in told
-    assert "Mean of 2 to 3 seeds, 95 % interval" in told
+    assert "Mean of 2 to 3 seeds with its 95 % interval" in told
     assert "Runs of 2 versions of the program: of 0, of 1." in told
     assert "head size d/h, 2 to 16 heads" in told
 
