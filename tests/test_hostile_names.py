@@ -166,7 +166,8 @@ AWAY = ("../../evil", "/tmp/evil", "a/../../evil", "[fig1,../../evil]", "fig1,..
 @pytest.mark.parametrize("value", AWAY)
 def test_a_yaml_file_is_chosen_by_name_from_its_folder(key, value):
     with pytest.raises(
-        UserError, match=r"choose it by name|is no override|cannot be set"
+        UserError,
+        match=r"choose it by name|cannot be read as an override|cannot be set",
     ):
         read([f"{key}={value}"], shipped(), max_points=9)
 

@@ -56,7 +56,7 @@ def explained(problem: Exception) -> UserError:
             return _of_key(cause)
     words = sanitize(" ".join(str(problem).split()), 700).rstrip(".")
     if isinstance(problem, OverrideParseException):
-        words = f"{sanitize(problem.override)} is no override: {words}"
+        words = f"{sanitize(problem.override)} cannot be read as an override: {words}"
     elif isinstance(problem, HydraException):
         words = f"Hydra cannot compose the config: {words}"
     return UserError(words if words.endswith("?") else f"{words}.")

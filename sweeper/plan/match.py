@@ -73,7 +73,7 @@ def solve(
         )
     if not changes:
         values = ", ".join(str(multiple * step) for multiple in tried)
-        same = f"the size is {at(tried[0]):,} with {values}"
+        same = f"it is {at(tried[0]):,} for {values}"
         raise UserError(
             f"the key does not change the size ({same}); solve for another key"
         )

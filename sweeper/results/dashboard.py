@@ -57,7 +57,7 @@ def project_of(tables: Sequence[Table], given: str | None) -> Project:
         entity, _, name = given.partition("/")
         if not entity or not name or "/" in name:
             expected = "ENTITY/PROJECT, as in the address of its page"
-            remedy = "for example --project me/headroom"
+            remedy = "write for example --project me/headroom"
             raise invalid_value("--project", given, expected, remedy)
         return Project(entity, name)
 

@@ -157,7 +157,7 @@ class Evidence:
         return self._places[point.key]
 
     def weights(self, sums: Sequence[Weights]) -> Floats:
-        """Convert weighted sums of points to an array of weights, of shape (sums, distinct points)."""
+        """Convert weighted sums of points to weights, of shape (sums, distinct points)."""
         found = np.zeros((len(sums), len(self.measured)))
         for row, weights in zip(found, sums, strict=True):
             for weight, point in weights:

@@ -169,10 +169,12 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
         if wrong.any():
             line = int(wrong.argmax())
             cell = f"{column}={frame[column].iloc[line]!r} in row {line + 1}"
+            wanted = (
+                "a finite number above 0" if column in _COSTS else "a finite number"
+            )
             raise UserError(
-                f"{cell} of the scores: expected a finite number, above 0 for a cost. Leave out "
-                "the rows of failed runs. Say so in your report, since the verdicts may then be "
-                "too favourable."
+                f"{cell} of the scores: expected {wanted}. Leave out the rows of failed runs. Say "
+                "so in your report, since the verdicts may then be too favourable."
             )
 
     twice = found[found.duplicated(["arm", "pair", "metric"])]
@@ -221,7 +223,7 @@ def _margins(text: str | None) -> Data:
     size = pd.to_numeric(text.strip().removesuffix("%"), errors="coerce")
     if not 0 < size < math.inf:
         expected = "a number above 0 in the unit of the scores, or per cent"
-        raise invalid_value("--margin", text, expected, "for example --margin 1%")
+        raise invalid_value("--margin", text, expected, "write for example --margin 1%")
     return {"value": {"size": text.strip(), "reason": "the requested margin."}}
 
 
@@ -233,7 +235,9 @@ def _direction(better: str, metric: str) -> int:
         words = {name: word for name, _, word in parts}.get(metric, "")
     if words not in BETTER:
         expected = f"lower or higher for {metric}"
-        remedy = "for example --better lower, or --better loss=lower,accuracy=higher"
+        remedy = (
+            "write for example --better lower, or --better loss=lower,accuracy=higher"
+        )
         raise invalid_value("--better", better, expected, remedy)
     return BETTER[words]
 

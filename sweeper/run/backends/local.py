@@ -60,7 +60,7 @@ def _gpu_slots(gpus: list[str], devices: int, options: Options) -> list[str]:
         gpus = [gpu for gpu in gpus if not gpu.startswith("MIG")]
     if len(gpus) < devices:
         whole = max(len(gpus), 1)
-        expected = f"at most {whole} on this machine, where MIG instances do not count"
+        expected = f"at most {whole} on this machine (MIG instances do not count)"
         remedy = f"set trainer.devices={whole}"
         raise invalid_value("trainer.devices", devices, expected, remedy)
     firsts = range(0, len(gpus) - devices + 1, devices)

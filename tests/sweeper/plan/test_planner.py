@@ -474,12 +474,10 @@ def test_what_cannot_be_reached_is_said_and_a_small_target_gives_the_smallest():
 @pytest.mark.parametrize("target", [6, 7, 8])
 def test_a_key_that_does_not_change_the_count_is_said(target):
     with pytest.raises(
-        UserError, match=r"does not change the size \(the size is 7 with 5, 10, 15\)"
+        UserError, match=r"does not change the size \(it is 7 for 5, 10, 15\)"
     ):
         solve(lambda x: 7, target, step=5)
-    with pytest.raises(
-        UserError, match=r"does not change the size \(the size is 7 with 1, 3"
-    ):
+    with pytest.raises(UserError, match=r"does not change the size \(it is 7 for 1, 3"):
         solve(lambda x: UserError("") if 9 % x else 7, target)
 
 
