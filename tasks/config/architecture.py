@@ -92,7 +92,7 @@ def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
         kind = "a whole number of at least 1" if is_size else "a value"
         null = ", or null," if hints[key] == int | None else ""
         field = given(
-            f"{kind}{null} for {key} of the {name} attention",
+            f"{kind}{null} for the option {key} of the attention {name}",
             (8 if is_size else "VALUE") if required else parameter.default,
             **({"ge": 1} if is_size else {}),
         )
@@ -135,8 +135,8 @@ class Architecture(Section, ABC):
         HeadSize | None,
         PlainValidator(_head_size),
         given(
-            f"a whole number from 1 to {_LARGEST_HEAD}, null for embedding_size / heads, or a list "
-            "with an entry for each layer: a number, or a list with a number for each head",
+            f"null (embedding_size / heads), a whole number from 1 to {_LARGEST_HEAD}, or a list "
+            "with one entry for each layer (a number, or a list of one number for each head)",
             32,
         ),
     ]

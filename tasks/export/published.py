@@ -241,7 +241,7 @@ def _object(path: Path, schema: Any) -> dict[str, Any]:
 
 def _read(path: Path, read: Callable[[str], Any]) -> Any:
     if not path.is_file():
-        remedy = "save the model and its tokenizer there with save_pretrained"
+        remedy = "save the model and its tokenizer in this folder with save_pretrained"
         raise UserError(f"{path.name} is missing; {remedy}.")
     try:
         return read(str(path))
@@ -294,7 +294,8 @@ def _under_our_names(
         # Reject integers, which are quantised weights without their scales.
         if not (tensor.is_floating_point() and tensor.float().isfinite().all()):
             wanted = "finite floating-point numbers"
-            raise invalid_value(name, tensor.dtype, wanted, "choose other weights")
+            value = "NaN or inf" if tensor.is_floating_point() else tensor.dtype
+            raise invalid_value(name, value, wanted, "choose other weights")
         weights[places[name]] = tensor.float()
     parts = zip(own.items(), weights.split(sizes), strict=True)
     return {
@@ -321,7 +322,7 @@ def _marks(
 
     first, last = id_of("bos"), id_of("eos")
     if last not in known:
-        expected = "a token of the tokenizer, to end texts with"
+        expected = "an end-of-text token that the tokenizer has"
         remedy = "set eos_token in tokenizer_config.json"
         raise invalid_value("eos_token", spelled(last), expected, remedy)
     return first if first in known else last, last

@@ -260,9 +260,11 @@ def _behaviour_faults(
     relative: float,
 ) -> Iterator[str]:
     segments_BT = torch.tensor([segments]).expand(len(x_BTD), -1)
-    tried = ", ".join(
-        f"{n} positions of segment {s}" for s, n in Counter(segments).items()
+    lengths = ", ".join(
+        f"{n} of {f'segment {s}' if s else 'padding'}"
+        for s, n in Counter(segments).items()
     )
+    tried = f"(positions in the row: {lengths})"
     for causal in (True, False):
         mask_B1TT = attention_mask(segments_BT, causal=causal)
         with torch.no_grad():
@@ -271,7 +273,7 @@ def _behaviour_faults(
                 yield fault
                 return
             if not y_BTD.isfinite().all():
-                yield f"finite outputs, but some are NaN or infinite in a row of {tried}"
+                yield f"finite outputs, but some are NaN or infinite {tried}"
                 return
             alone_BTD = layer(x_BTD[:1], mask_B1TT[:1], **rotation)
             trained_BTD = layer.train()(x_BTD, mask_B1TT, **rotation)
@@ -284,11 +286,10 @@ def _behaviour_faults(
         pairs = ((changed[row], query) for row, query in hidden_CT.nonzero().tolist())
         # If both later positions and other segments change an output, report a later position.
         for position, query in sorted(pairs, key=lambda at: at[0] <= at[1]):
-            kind = "causal " if causal else ""
+            kind = "a causal mask" if causal else "a mask of segments"
             yield (
-                f"outputs that depend only on positions that the mask allows, but position "
-                f"{position} changes the output at position {query} under a {kind}mask of "
-                f"{tried} (0 is padding)"
+                f"outputs that depend only on positions that the mask allows, but with {kind}, "
+                f"position {position} changes the output at position {query} {tried}"
             )
         if not torch.allclose(alone_BTD, y_BTD[:1], rtol=1e-3, atol=10 * rounding):
             yield "outputs that do not depend on other rows of the batch, but they do"

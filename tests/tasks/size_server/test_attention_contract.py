@@ -106,18 +106,21 @@ BREACHES = {
     ),
     "across segments": (
         "context = F.scaled_dot_product_attention(q, k, v, is_causal=True)",
-        "position 0 changes the output at position 4 under a causal mask",
+        "with a causal mask, position 0 changes the output at position 4",
     ),
     "next position": (
         PEEKS,
-        "position 1 changes the output at position 0 under a causal mask",
+        "with a causal mask, position 1 changes the output at position 0",
     ),
     "from padding": (
         f"{ATTEND}; context[:, :, 8:] += context[:, :, :1]",
         "position 0 changes the output at position 8",
     ),
     "other rows": (BATCH, "do not depend on other rows of the batch, but they do"),
-    "in whole blocks": (BLOCKS, "changes the output at position 0 under a causal mask"),
+    "in whole blocks": (
+        BLOCKS,
+        "changes the output at position 0 (positions in the row: ",
+    ),
     "not in its state": (
         DRAWN,
         "a state_dict that holds the whole layer, but a new layer",
