@@ -19,7 +19,7 @@ LARGE = re.compile(rf"\d{{{LONGEST_NUMBER + 1}}}")
 SECRET = re.compile(
     r"(?i)(api_?key|secret|passw(or)?d|credential|authorization|(^|_)token$)"
 )
-# The name of a yaml file has no suffix, and must not point outside the folder of its config group.
+# Matches paths and names with a suffix. Config groups accept only the plain name of a yaml file.
 AWAY = re.compile(r"[/\\$~]|\.\.|\.ya?ml(,|$)")
 RESOLVER = re.compile(r"\$\{\s*[\w.]+\s*:")
 # A command line may set only these parts of Hydra's own section.

@@ -87,7 +87,7 @@ def _trigrams(rows: PackedRows, numbers: NDArray[np.integer[Any]]) -> Integers:
     third_BT, second_BT = batch["targets"], batch["tokens"]
     first_BT = np.zeros_like(second_BT)
     first_BT[:, 1:] = second_BT[:, :-1]
-    # At position 0, the shifted token belongs to the segment before.
+    # At position 0, the shifted token belongs to the previous segment.
     first_BT[batch["positions"] == 0] = 0
     trigrams_BT = (first_BT * size + second_BT) * size + third_BT
     return trigrams_BT[batch["segments"] > 0]
