@@ -63,8 +63,8 @@ def tuned_in_words(experiment: Data) -> list[str]:
     points = span([*Counter(choice["arm"] for choice in found).values()])
     seeds = span([len(choice["best"]) for choice in found])
     chosen = (
-        f"{names} chosen on validation among {among} values at {points} points of each arm, the "
-        f"two best with {seeds} seeds"
+        f"{names} chosen on validation among {among} values at {points} "
+        f"{'point' if points == '1' else 'points'} of each arm, the two best with {seeds} seeds"
     )
     sentences = [f"{chosen[0].upper()}{chosen[1:]}: {_by_arm(found)}."]
     if at_end := [one for one in found if one["at_end"]]:
