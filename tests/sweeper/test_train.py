@@ -2,7 +2,7 @@
 
 import io
 import signal
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -19,7 +19,7 @@ from sweeper.size_server import UNKNOWN, SizeServer
 from sweeper.stages import overview
 from sweeper.stages.overview import Overview, expected_seconds
 from sweeper.stages.train import prepare
-from sweeper.store.errors import UserError
+from sweeper.store.errors import OTHER_CODE, UserError
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 from tests.policies import launcher
@@ -176,6 +176,24 @@ def test_a_sweep_prints_what_the_log_notes_about_the_data(tmp_path, capsys):
     )
     prepare(Console(), RunStore(tmp_path), process, CONFIGS, set())  # type: ignore[arg-type]
     assert capsys.readouterr().out == "note: MNLI, train: only 5 of 6 rows are kept.\n"
+
+
+@pytest.mark.parametrize("retrain", [False, True])
+def test_runs_of_other_code_do_not_train_again_on_data_that_it_prepared(
+    tmp_path, capsys, retrain
+):
+    process = Process(0, says=f"{OTHER_CODE}data/text-0 (tasks/data.py changed)\n")
+    refused = pytest.raises(UserError, match=r"text-0 .*delete this folder")
+    with refused if retrain else nullcontext():
+        prepare(
+            Console(),
+            RunStore(tmp_path),
+            process,
+            CONFIGS,
+            set(),
+            retrain=retrain,  # type: ignore[arg-type]
+        )
+    assert ("note: other code prepared" in capsys.readouterr().out) is not retrain
 
 
 def test_it_ends_with_the_sweep_that_waits_for_it(tmp_path):
