@@ -110,7 +110,7 @@ def late_terms(
         done: a function from a run's id to whether the run is done.
 
     Returns:
-        For each of these terms, the ids of the runs that were done.
+        For each of these terms, the ids of the runs that were done before it was chosen.
     """
     before = [one for one in known if one.runs & own.runs]
     forgotten = frozenset().union(*(one.done for one in before))

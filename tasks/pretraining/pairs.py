@@ -287,7 +287,7 @@ class MaskedPairs:
         """Return `count` rows of an endless stream of shuffled epochs, from position `start`.
 
         `tokens`, `token_type_ids` and `attention_mask` have the shape (B, T). `places`, `targets`
-        and `hidden` have the shape (B, M), and `mask` describes them. `next`, (B,), is 1 if the
+        and `hidden` have the shape (B, M), and `mask` describes them. `next` (B,) is 1 if the
         second text is random.
         """
         epochs = np.arange(start, start + count) // len(self)
