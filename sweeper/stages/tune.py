@@ -395,16 +395,16 @@ class Tuning:
         def price(these: Iterable[Configuration], each: int) -> str:
             distinct = {runs[setting(point)] for point in these}
             share = each * sum(map(flops.__getitem__, distinct)) / sum(flops.values())
-            return f"{each * len(distinct)} trials, {share:.0%}"
+            return f"{each * len(distinct)} trials ({share:.0%})"
 
         arms = "; ".join(
             f"{arm} {price(own, fewest)}" for arm, own in by_arm(begun).items()
         )
         return (
             f"{name}: trials choose one of {values} values of {', '.join(tune.grid)} by {tune.by}, "
-            "first for each arm's smallest and largest model. The number of trials and their FLOPs "
-            f"in per cent of the judged runs' FLOPs: {arms}; in total {price(begun, fewest)}; at "
-            f"most {price(points, most)}."
+            "first for the smallest and the largest model of each arm. Number of trials, and their "
+            f"FLOPs as a share of the judged runs' FLOPs: {arms}; in total {price(begun, fewest)}; "
+            f"at most {price(points, most)}."
         )
 
     def spent(self) -> Iterator[str]:
@@ -412,7 +412,7 @@ class Tuning:
         for name in self.searches if self.judged else ():
             trials, took = _hours(name + SUFFIX, self.store)
             _, own = _hours(name, self.store)
-            share = f" ({took / own:.0%} of the judged runs' {own:.2g})" if own else ""
+            share = f", {took / own:.0%} of the hours of the judged runs" if own else ""
             yield f"{name}: tuning took {trials} trials, {took:.2g} device hours{share}."
 
     def _train(self, executor: Executor, left: Sequence[str]) -> None:

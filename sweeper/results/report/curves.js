@@ -47,7 +47,7 @@ function trainingChart(ids, name, look = () => ({ colour: "var(--accent)" })) {
     return { id, steps, values };
   });
   const numbers = curves.flatMap(({ values }) => values.filter((value) => value !== null));
-  if (!numbers.length) return emptyNote(`No run of this selection has logged ${name}.`);
+  if (!numbers.length) return emptyNote(`None of the selected runs has logged ${name}.`);
   const [low, high] = [smallest(numbers), largest(numbers)];
   const last = largest(curves.map(({ steps }) => steps.at(-1)));
   const log = low > 0 && high / low >= LOG_FROM;

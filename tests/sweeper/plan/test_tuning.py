@@ -340,6 +340,6 @@ def test_a_range_grows_no_further_than_it_may_and_the_end_is_said(tuning):
 def test_the_cost_of_each_arm_is_told_before_and_at_most(tuning):
     [line] = tuning.budgets()
     for arm, count in zip(ARMS, (10, 10, 5, 5), strict=True):
-        assert re.search(rf"{arm} {count} trials, \d+%", line), line
-    assert "in total 20 trials, " in line  # fewer than the sum, since arms share points
-    assert "; at most 108 trials, " in line
+        assert re.search(rf"{arm} {count} trials \(\d+%\)", line), line
+    assert "in total 20 trials (" in line  # fewer than the sum, since arms share points
+    assert "; at most 108 trials (" in line
