@@ -150,9 +150,11 @@ class RowReport:
 
     @property
     def dropped_in_words(self) -> str:
-        return ", ".join(
-            f"{why}: {plural(n, 'row')}" for why, n in self.dropped.items()
-        )
+        listed = []
+        for why, count in self.dropped.items():
+            file, _, reason = why.partition(": ")
+            listed.append(f"{plural(count, 'row')} of {file} ({reason})")
+        return f"Dropped: {', '.join(listed) or 'no row'}."
 
     @property
     def total(self) -> int:
@@ -174,7 +176,7 @@ class RowReport:
         if self.kept < GOOD * self.total:
             share = 100 * self.kept / self.total
             kept = f"only {self.kept} of {self.total} rows are kept ({share:.1f} %)"
-            yield f"{kept}: {self.dropped_in_words}."
+            yield f"{kept}. {self.dropped_in_words}"
         if odd := sum(n for why, n in self.mended.items() if why.endswith(REPLACED)):
             yield f"{plural(odd, 'row')} {NOT_UTF8}."
 
@@ -264,10 +266,9 @@ class DataSet(Source, ABC, Generic[Kind]):
             for name, rows in parts:
                 own += report.kept_of(name, self._usable(rows, split))
             if not own:
-                dropped = report.dropped_in_words or "none"
                 raise UserError(
-                    f"{self.describe(data)}: the {split} split has no usable row (dropped rows: "
-                    f"{dropped}); repair the data, or name other data."
+                    f"{self.describe(data)}: the {split} split has no usable row; repair the data, "
+                    f"or name other data. {report.dropped_in_words}"
                 )
             for note in report.notes():
                 print(f"{NOTE}{self.title}, {split}: {note}", file=sys.stderr)

@@ -117,10 +117,11 @@ class MultiNLI(DataSet[Pair]):
                 name for number, name in enumerate(order) if number not in numbers
             ]
             if missing:
-                dropped = reports[split].dropped_in_words or "none"
-                labels = " or ".join(missing)
-                said = f"the {split} split has no row labelled {labels} (dropped rows: {dropped})"
-                raise UserError(f"{self.title}: {said}; add such rows, or {remedy}")
+                said = f"the {split} split has no row labelled {' or '.join(missing)}"
+                dropped = reports[split].dropped_in_words
+                raise UserError(
+                    f"{self.title}: {said}; add such rows, or {remedy} {dropped}"
+                )
         return {} if order == LABELS else {"labels": list(order)}
 
 

@@ -89,12 +89,12 @@ def test_training_and_validation_share_no_premise_and_no_paragraph(tmp_path):
     [
         (
             (-1, -1),
-            r"train split has no usable row \(dropped rows: train.jsonl: no gold",
+            r"train split has no usable row; .* Dropped: 2 rows of train.jsonl \(no gold",
         ),
         ((0, 1, 2), "single training text"),
         (
             ("entailment", "neutral", "contradictory"),
-            r"the train split has no row labelled contradiction \(dropped rows: train.jsonl: unk",
+            r"no row labelled contradiction; .* Dropped: 1 row of train.jsonl \(unknown label\)",
         ),
     ],
 )
