@@ -37,7 +37,7 @@ ABSENT = "–"
 _LIMIT = 60  # a cell has at most this many characters
 
 Line = tuple[str, ...]  # the label of a row, then its cells
-Published = Mapping[str, Data]  # a paper's numbers, by setting and by metric
+Published = Mapping[str, Data]  # a paper's numbers, as {setting: {metric: number}}
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class HuggingFaceSection(Architecture):
     It has the keys that most configs of `transformers` share. All other keys are in `options`.
     """
 
-    # Some models fail on "meta", because they read the values of tensors or need autocast.
+    # Some models fail on the meta device, because they read values of tensors or need autocast.
     counted_on: ClassVar[str] = "cpu"
     type: str
     layers: Annotated[int, whole(1, 1024, 6)]
