@@ -73,7 +73,7 @@ class Facts:
         if faults := [answer for answer in answers if isinstance(answer, Invalid)]:
             others = plural(len(faults) - 1, "more point")
             end = f" The same holds for {others}." if faults[1:] else ""
-            raise Invalid(f"{faults[0]}{end}")
+            raise Invalid(f"{str(faults[0]).removesuffix('.')}.{end}")
         return [answer for answer in answers if not isinstance(answer, Invalid)]
 
     def sizes_if_valid(
