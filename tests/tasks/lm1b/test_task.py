@@ -103,8 +103,8 @@ def test_a_trained_model_that_looks_ahead_on_real_rows_is_refused(
     with pytest.raises(UserError) as refused:
         evaluated(task)
     assert str(refused.value).startswith(
-        "model.attention.name=multi_head: expected outputs that depend on earlier tokens of their "
-        "own segment only, but in the trained model other tokens change them; fix its code"
+        "model.attention.name=multi_head: expected outputs that depend only on earlier tokens of "
+        "the same segment, but in the trained model other tokens change them; fix its code"
     )
     assert evaluated(task, "validation")
 
