@@ -230,3 +230,14 @@ def test_without_further_validations_a_continued_run_has_no_old_score(prepared):
     run = ended(prepared, {**changes, "trainer.validate_every": 0}, "scored")
     assert run.attempts()[-1].info()["resumed_from"] == 12
     assert not run.result()["validation"]
+
+
+def test_the_history_of_a_run_trained_anew_has_no_row_of_the_first_training(prepared):
+    changes = {"trainer.steps": 19, "seed": 6}
+    often = {**changes, "trainer.log_every": 1}
+    ended(prepared, often, "anew").begin_anew()
+    ended(prepared, changes, "anew", sabotage=lambda: step(13)(terminate_self), code=75)
+    run = ended(prepared, changes, "anew")
+    assert run.attempts()[-1].info()["resumed_from"] == 13
+    logged = [row["step"] for row in run.history() if "train/loss" in row]
+    assert logged == [5, 10, 15, 19]
