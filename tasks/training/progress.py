@@ -124,13 +124,15 @@ class Recorder:
             # `evaluate` checks for a signal before each batch, but a rank may have no batch.
             self._context.interruption.check()
             metrics = self._measured()
+            if metrics:
+                self._context.log.row(step, metrics)
+            self._validated = step
         except Interrupted:
             # The step itself is finished, so let the checkpointer save it before the job stops.
             return
-        if metrics:
-            self._context.log.row(step, metrics)
-        self._validated = step
-        self._since += _clocks() - begun
+        finally:
+            # The time of a validation is no training time, even if a signal cuts it short.
+            self._since += _clocks() - begun
 
     def _measured(self) -> dict[str, float]:
         if not self._trainer.validate_every:
