@@ -160,10 +160,13 @@ class Recorder:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._earlier = state_dict["losses"]
-        self._validated = state_dict["validated"]
         # `validate_every` may have changed since the checkpoint. Without it, no score is the last.
+        # With it, a sampled loss is no validation.
+        validation = state_dict["validation"]
         if self._trainer.validate_every:
-            self.validation = state_dict["validation"]
+            self.validation = validation
+        if validation or not self._trainer.validate_every:
+            self._validated = state_dict["validated"]
         self.seconds_before = state_dict["seconds"]
         # Checkpoints of older versions lack this key.
         waited = state_dict.get("waited_seconds", math.nan)

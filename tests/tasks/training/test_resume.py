@@ -233,6 +233,16 @@ def test_without_further_validations_a_continued_run_has_no_old_score(prepared):
     assert not run.result()["validation"]
 
 
+def test_with_validations_a_continued_run_scores_its_last_step(prepared):
+    sampled = {"trainer.steps": 19, "trainer.checkpoint_every": 4}
+    before = partial(at_call, checkpoint, "weights_digest", 1, kill_self)
+    rarely = {**sampled, "trainer.validate_every": 0}
+    ended(prepared, rarely, "late", sabotage=before, code=-9)
+    run = ended(prepared, {**sampled, "trainer.validate_every": 7}, "late")
+    assert run.attempts()[-1].info()["resumed_from"] == 19
+    assert run.result()["validation"]["validation/loss"] > 0
+
+
 def test_the_time_of_an_interrupted_validation_is_no_training_time(prepared):
     waited = 20.0
     clocks = progress._clocks
