@@ -228,3 +228,14 @@ def test_two_processes_end_nearly_alike(name, shared, tmp_path):
     assert {key: found["metrics"][key] for key in expected} == pytest.approx(
         expected, rel=1e-6
     )
+
+
+def test_in_double_precision_both_measure_the_same(shared):
+    changes = {"trainer.precision": "64-true", "trainer.steps": 7}
+    run = ended(shared, changes, "double")
+    module = opened(shared, changes)
+    trainer = trainer_for(module)
+    trainer.fit(module, datamodule=module.data)
+    assert digest(module) == run.result()["weights_sha256"]
+    [metrics] = trainer.test(module, datamodule=module.data, verbose=False)
+    assert metrics == run.result()["metrics"]
