@@ -202,7 +202,14 @@ class TaskModule(pl.LightningModule, ABC):
         if largest is None:
             return
 
-        root: Any = self.trainer.model if self.fabric is None else self
+        root: Any = self
+        if self.fabric is None:
+            root = self.trainer.model
+            # With "16-mixed", gradients are multiplied by a scale. A fused optimizer would divide
+            # by it only in its step, after the clipping.
+            scaler: Any = getattr(self.trainer.precision_plugin, "scaler", None)
+            if scaler and getattr(optimizer, "_step_supports_amp_scaling", False):
+                scaler.unscale_(optimizer)
         # With FSDP, each rank has only a part of the gradients. The root module can clip
         # all of them.
         if hasattr(root, "clip_grad_norm_"):

@@ -12,6 +12,7 @@ import torch
 from pytorch_lightning.callbacks import (
     ModelCheckpoint,
 )
+from pytorch_lightning.plugins.precision import MixedPrecision
 
 from headroom_attention import run as finished_run
 from sweeper.store import registry
@@ -239,3 +240,25 @@ def test_in_double_precision_both_measure_the_same(shared):
     assert digest(module) == run.result()["weights_sha256"]
     [metrics] = trainer.test(module, datamodule=module.data, verbose=False)
     assert metrics == run.result()["metrics"]
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_in_half_precision_gradients_are_clipped_at_their_own_scale(
+    optimizer, shared, monkeypatch
+):
+    clip, norms = torch.nn.utils.clip_grad_norm_, []
+
+    def record(*given):
+        norms.append(clip(*given).item())
+
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", record)
+    changes = {"trainer.steps": 7, "optimizer.name": optimizer}
+    scaler = torch.amp.GradScaler("cpu")
+    half = MixedPrecision("16-mixed", "cpu", scaler=scaler)
+    for plugins in ([], [half]):
+        module = opened(shared, changes)
+        precision = None if plugins else "32-true"
+        trainer = trainer_for(module, plugins=plugins, precision=precision)
+        trainer.fit(module, datamodule=module.data)
+    assert scaler.get_scale() > 1
+    assert norms[7:] == pytest.approx(norms[:7], rel=0.1)
