@@ -196,10 +196,16 @@ class TaskModule(pl.LightningModule, ABC):
         """Clip the global norm of the gradients to the limit of the Trainer or of the config.
 
         This replaces Lightning's clipping, which sums in another order and so changes the last
-        bits.
+        bits. Only for the algorithm "value" of the Trainer, Lightning clips.
         """
-        largest = gradient_clip_val or self.config.optimizer.gradient_clip
+        if gradient_clip_algorithm == "value":
+            given = (optimizer, gradient_clip_val, gradient_clip_algorithm)
+            super().configure_gradient_clipping(*given)
+            return
+        largest = gradient_clip_val
         if largest is None:
+            largest = self.config.optimizer.gradient_clip
+        if not largest:  # the Trainer's 0 turns clipping off
             return
 
         root: Any = self

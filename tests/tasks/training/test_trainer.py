@@ -262,3 +262,26 @@ def test_in_half_precision_gradients_are_clipped_at_their_own_scale(
         trainer.fit(module, datamodule=module.data)
     assert scaler.get_scale() > 1
     assert norms[7:] == pytest.approx(norms[:7], rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("options", "limits"),
+    [
+        ({"gradient_clip_val": 0.01, "gradient_clip_algorithm": "value"}, {"value"}),
+        ({"gradient_clip_val": 0.01}, {"norm"}),
+        ({"gradient_clip_val": 0}, set()),
+        ({}, {"norm"}),
+    ],
+    ids=["by value", "by norm", "off", "as the config says"],
+)
+def test_gradients_are_clipped_as_the_trainer_says(
+    options, limits, shared, monkeypatch
+):
+    clipped = set()
+    for kind in ("value", "norm"):
+        name = f"clip_grad_{kind}_"
+        spy = lambda *_, kind=kind, **__: clipped.add(kind)  # noqa: E731
+        monkeypatch.setattr(torch.nn.utils, name, spy)
+    module = opened(shared, {"trainer.steps": 6})
+    trainer_for(module, **options).fit(module, datamodule=module.data)
+    assert clipped == limits
