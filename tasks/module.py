@@ -224,8 +224,9 @@ class TaskModule(pl.LightningModule, ABC):
             nn.utils.clip_grad_norm_(self.parameters(), largest)
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
-        """Log the loss. Only pl.Trainer calls this hook."""
+        """Log the loss and the learning rate. Only pl.Trainer calls this hook."""
         self.log("train/loss", outputs["loss"], sync_dist=True)
+        self.log("learning_rate", self.learning_rate(batch_idx + 1))
 
     # Lightning's hooks for evaluation
 

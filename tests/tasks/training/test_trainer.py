@@ -5,13 +5,16 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
+import pandas as pd
 import pytest
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import (
     ModelCheckpoint,
 )
+from pytorch_lightning.loggers import CSVLogger
 from pytorch_lightning.plugins.precision import MixedPrecision
 
 from headroom_attention import run as finished_run
@@ -285,3 +288,13 @@ def test_gradients_are_clipped_as_the_trainer_says(
     module = opened(shared, {"trainer.steps": 6})
     trainer_for(module, **options).fit(module, datamodule=module.data)
     assert clipped == limits
+
+
+def test_the_learning_rate_of_every_step_is_logged(shared, tmp_path):
+    module = opened(shared, {"trainer.steps": 9})
+    logger = CSVLogger(tmp_path)
+    trainer = trainer_for(module, logger=logger, log_every_n_steps=1)
+    trainer.fit(module, datamodule=module.data)
+    rows = pd.read_csv(Path(logger.log_dir) / "metrics.csv")
+    rates = [module.learning_rate(step) for step in range(1, 10)]
+    assert [*rows["learning_rate"].dropna()] == pytest.approx(rates)
