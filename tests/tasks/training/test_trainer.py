@@ -19,6 +19,7 @@ from pytorch_lightning.plugins.precision import MixedPrecision
 
 from headroom_attention import run as finished_run
 from sweeper.store import registry
+from sweeper.store.errors import UserError
 from tasks.checkpoint import weights_digest
 from tests.conftest import ROOT
 from tests.tasks.jobs import ended, freeze, run_job
@@ -298,3 +299,9 @@ def test_the_learning_rate_of_every_step_is_logged(shared, tmp_path):
     rows = pd.read_csv(Path(logger.log_dir) / "metrics.csv")
     rates = [module.learning_rate(step) for step in range(1, 10)]
     assert [*rows["learning_rate"].dropna()] == pytest.approx(rates)
+
+
+def test_trained_weights_of_other_shapes_are_refused(shared):
+    ended(shared, {"trainer.steps": 6}, "sized")
+    with pytest.raises(UserError, match="keep the shapes of the trained weights"):
+        finished_run("sized", outputs=shared).module({"model.heads": 4})
