@@ -166,7 +166,13 @@ class Run:
 
         module = module_of(self._config_with(changes), self.data(changes))
         if self._run.result() is not None:
-            module.model.load_state_dict(final_weights(self._run, "run"))
+            weights = final_weights(self._run, "run")
+            try:
+                module.model.load_state_dict(weights)
+            except RuntimeError as error:
+                expected = "changes that keep the shapes of the trained weights"
+                remedy = "leave out the sizes of the model"
+                raise invalid_value("changes", changes, expected, remedy) from error
             module.parent = None
         return module
 

@@ -196,13 +196,26 @@ class TaskModule(pl.LightningModule, ABC):
         """Clip the global norm of the gradients to the limit of the Trainer or of the config.
 
         This replaces Lightning's clipping, which sums in another order and so changes the last
-        bits.
+        bits. Only for the algorithm "value" of the Trainer, Lightning clips.
         """
-        largest = gradient_clip_val or self.config.optimizer.gradient_clip
+        if gradient_clip_algorithm == "value":
+            given = (optimizer, gradient_clip_val, gradient_clip_algorithm)
+            super().configure_gradient_clipping(*given)
+            return
+        largest = gradient_clip_val
         if largest is None:
+            largest = self.config.optimizer.gradient_clip
+        if not largest:  # the Trainer's 0 turns clipping off
             return
 
-        root: Any = self.trainer.model if self.fabric is None else self
+        root: Any = self
+        if self.fabric is None:
+            root = self.trainer.model
+            # With "16-mixed", gradients are multiplied by a scale. A fused optimizer would divide
+            # by it only in its step, after the clipping.
+            scaler: Any = getattr(self.trainer.precision_plugin, "scaler", None)
+            if scaler and getattr(optimizer, "_step_supports_amp_scaling", False):
+                scaler.unscale_(optimizer)
         # With FSDP, each rank has only a part of the gradients. The root module can clip
         # all of them.
         if hasattr(root, "clip_grad_norm_"):
@@ -211,8 +224,9 @@ class TaskModule(pl.LightningModule, ABC):
             nn.utils.clip_grad_norm_(self.parameters(), largest)
 
     def on_train_batch_end(self, outputs: Any, batch: Batch, batch_idx: int) -> None:
-        """Log the loss. Only pl.Trainer calls this hook."""
+        """Log the loss and the learning rate. Only pl.Trainer calls this hook."""
         self.log("train/loss", outputs["loss"], sync_dist=True)
+        self.log("learning_rate", self.learning_rate(batch_idx + 1))
 
     # Hooks that Lightning calls during evaluation
 

@@ -202,11 +202,14 @@ class Records:
 
 
 def _shared_gpus(files: Iterable[RunFiles]) -> bool:
-    """Return whether two of these runs trained at the same time on the same GPU."""
+    """Return whether two of these runs trained at the same time on the same GPU.
+
+    The jobs of a cluster may all call their own GPU "0". Early versions recorded only this name.
+    """
     spans = sorted(
         (
             attempt["host"],
-            attempt["visible_gpus"],
+            f"{attempt['visible_gpus']} {attempt.get('hardware', {}).get('uuid')}",
             begun := datetime.fromisoformat(attempt["started"]),
             begun + timedelta(seconds=own.result["seconds"]),
         )

@@ -258,11 +258,12 @@ def _baseline(arms: Sequence[str], named: str | None) -> str:
 def _table(rows: pd.DataFrame, experiment: Data) -> Table:
     """Return scores as a table with one run per row.
 
-    Seeds are sorted and numbered from 0. Interim analyses add seeds in the order of these numbers,
-    so the order of the rows must not change them.
+    Seeds are sorted by their numbers, such as the 10 of "seed10", and numbered from 0. Interim
+    analyses add seeds in the order of these numbers, so the order of the rows must not change them.
     """
     names = pd.DataFrame({"name": rows["pair"].unique()})
-    names["size"] = pd.to_numeric(names["name"], errors="coerce")
+    at_end = pd.to_numeric(names["name"].str.extract(r"(\d+)$")[0])
+    names["size"] = pd.to_numeric(names["name"], errors="coerce").fillna(at_end)
     order = list(names.sort_values(["size", "name"])["name"])
     named = rows.rename(columns=_COSTS).drop(columns="metric").to_dict("records")
     cells = [

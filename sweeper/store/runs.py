@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -102,20 +103,28 @@ def _progress(heartbeat: Mapping[str, Any] | None) -> str:
 
 
 def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
-    """Merge the metrics of attempts, oldest first, into one row per step.
+    """Merge the metrics of the newest attempt and of the attempts that it continued.
 
-    After the step at which the last attempt resumed, use only its rows. Up to this step, use the
-    rows of all attempts. If several attempts have a value, use that of the newest one.
+    Return one row per step. The rows of an attempt count up to the step at which the next one
+    resumed. If several attempts have a value, use that of the newest one.
+
+    Early versions of Headroom did not record which attempt was continued. Then the rows of all
+    earlier attempts count.
     """
-    if not attempts:
-        return []
-    *earlier, last = attempts
-    limit = int(last.info().get("resumed_from", 0)) if earlier else 0
-    merged = _by_step(last)
-    for attempt in reversed(earlier):
+    merged: dict[int, dict[str, Any]] = {}
+    earlier, limit = [*attempts], math.inf
+    while earlier:
+        attempt = earlier.pop()
         for step, row in _by_step(attempt).items():
             if step <= limit:
                 merged[step] = row | merged.get(step, {})
+
+        info = attempt.info()
+        continued = info.get("continues")
+        if continued is not None or attempt is attempts[-1]:
+            limit = info.get("resumed_from", 0)
+        if continued is not None:
+            earlier = [one for one in earlier if one.number <= continued]
     return [merged[step] for step in sorted(merged)]
 
 

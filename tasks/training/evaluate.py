@@ -6,6 +6,7 @@
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -64,11 +65,17 @@ def sampled_loss(module: TaskModule) -> dict[str, float]:
 
 @contextmanager
 def evaluating(module: TaskModule) -> Iterator[None]:
-    """Within the block, put the module into evaluation mode and turn gradients off."""
+    """Within the block, put the module into evaluation mode and turn gradients off.
+
+    Args:
+        module: a module that Fabric has set up.
+    """
     training = module.training
+    fabric: Any = module.fabric
     module.eval()
     try:
-        with torch.inference_mode(), module.autocast():
+        # With "64-true", Fabric computes in double precision what the model does not store.
+        with torch.inference_mode(), fabric.autocast(), module.autocast():
             yield
     finally:
         module.train(training)

@@ -116,8 +116,10 @@ def facts(kind: str) -> dict[str, Any]:
 
     known = {"python": platform.python_version(), **versions()}
     if kind == "cuda":
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
         hardware |= {
-            "gpu": torch.cuda.get_device_name(),
+            "gpu": properties.name,
+            "uuid": str(properties.uuid),
             "driver": _text(DRIVER).strip() or None,
         }
         known |= {

@@ -124,13 +124,15 @@ class Recorder:
             # `evaluate` checks for a signal before each batch, but a rank may have no batch.
             self._context.interruption.check()
             metrics = self._measured()
+            if metrics:
+                self._context.log.row(step, metrics)
+            self._validated = step
         except Interrupted:
             # The step itself is finished, so let the checkpointer save it before the job stops.
             return
-        if metrics:
-            self._context.log.row(step, metrics)
-        self._validated = step
-        self._since += _clocks() - begun
+        finally:
+            # The time of a validation is no training time, even if a signal cuts it short.
+            self._since += _clocks() - begun
 
     def _measured(self) -> dict[str, float]:
         if not self._trainer.validate_every:
@@ -158,10 +160,13 @@ class Recorder:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._earlier = state_dict["losses"]
-        self._validated = state_dict["validated"]
-        # `validate_every` may have been set to 0 since the checkpoint. Then drop the old scores.
+        # `validate_every` may have changed since the checkpoint. Drop old scores if it is now 0. If it
+        # was 0 before, `validated` is the step of a sampled loss, which is no validation.
+        validation = state_dict["validation"]
         if self._trainer.validate_every:
-            self.validation = state_dict["validation"]
+            self.validation = validation
+        if validation or not self._trainer.validate_every:
+            self._validated = state_dict["validated"]
         self.seconds_before = state_dict["seconds"]
         # Checkpoints of older versions lack this key.
         waited = state_dict.get("waited_seconds", math.nan)

@@ -92,8 +92,9 @@ function worded(key, value) {
   if (typeof value !== "number") return String(value ?? "");
   if (key === "match_error") return signed(`${value > 0 ? "+" : ""}${(100 * value).toFixed(2)} %`);
   if (key === "seconds") return duration(value);
+  // Rounded, different seeds could look equal.
   const exact = key === "seed" || key === "steps" || key.startsWith("model.");
-  return short(value, exact ? 6 : 5);
+  return exact ? signed(String(value)) : short(value, 5);
 }
 
 // A run

@@ -203,3 +203,13 @@ def test_a_figure_shows_a_table_over_its_costs(tmp_path, x):
     drawn = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 1]
     costs = [row[x] for row in table.rows]  # five seeds per arm
     assert drawn == pytest.approx([sum(costs[:5]) / 5, sum(costs[5:]) / 5])
+
+
+@pytest.mark.parametrize("uuids", [("a", "b"), ("a", "a"), (None, None)], ids=str)
+def test_jobs_that_call_different_gpus_0_do_not_share_one(tmp_path, uuids):
+    sweep = two_arms(seeds=1, seconds=(1e6, 1e6))
+    for run, uuid in zip(sweep.records, uuids, strict=True):
+        hardware = {"gpu": "H200", **({"uuid": uuid} if uuid else {})}
+        sweep.attempts[run] = {"visible_gpus": "0", "hardware": hardware}
+    [table] = collect(sweep.write(tmp_path))
+    assert (contrast(table)["costs"]["seconds"] is None) == (uuids[0] == uuids[1])

@@ -243,3 +243,11 @@ def test_rows_with_more_cells_than_the_header_are_refused(tmp_path, capsys):
     path.write_text("arm,seed,value\na,0,3.2,600.1\nb,0,3.1,610.0\n")
     assert main(["judge", str(path), "--better", "lower"]) == 2
     assert "more cells than its header" in capsys.readouterr().err
+
+
+def test_named_seeds_are_in_the_order_of_their_numbers():
+    """Each seed adds an interim analysis, so their order may change a verdict."""
+    table = scores({"a": 0.0, "b": -0.05}, seeds=14, own=0.1)
+    named = table.assign(seed="seed" + table["seed"].astype(str))
+    found = [judge_scores(one, better="lower")[0].numbers for one in (table, named)]
+    assert found[0]["contrasts"] == found[1]["contrasts"]

@@ -15,6 +15,7 @@ from tasks.lm1b.data import PackedText
 from tasks.lm1b.task import LanguageModel
 from tasks.module import TaskModule
 from tasks.training import job as attempts
+from tasks.training import progress
 from tasks.training.progress import Checkpointer
 from tests.tasks.jobs import (
     at_call,
@@ -230,3 +231,38 @@ def test_without_further_validations_a_continued_run_has_no_old_score(prepared):
     run = ended(prepared, {**changes, "trainer.validate_every": 0}, "scored")
     assert run.attempts()[-1].info()["resumed_from"] == 12
     assert not run.result()["validation"]
+
+
+def test_with_validations_a_continued_run_scores_its_last_step(prepared):
+    sampled = {"trainer.steps": 19, "trainer.checkpoint_every": 4}
+    before = partial(at_call, checkpoint, "weights_digest", 1, kill_self)
+    rarely = {**sampled, "trainer.validate_every": 0}
+    ended(prepared, rarely, "late", sabotage=before, code=-9)
+    run = ended(prepared, {**sampled, "trainer.validate_every": 7}, "late")
+    assert run.attempts()[-1].info()["resumed_from"] == 19
+    assert run.result()["validation"]["validation/loss"] > 0
+
+
+def test_the_time_of_an_interrupted_validation_is_no_training_time(prepared):
+    waited = 20.0
+    clocks = progress._clocks
+
+    def stop_after_a_long_batch():
+        progress._clocks = lambda: clocks() + waited
+        terminate_self()
+
+    validation = partial(at_call, LanguageModel, "score", 1, stop_after_a_long_batch)
+    run = ended(prepared, {"seed": 5}, "cut", sabotage=validation, code=75)
+    assert run_job(run) == 0
+    assert run.result()["seconds"] < waited
+
+
+def test_the_history_of_a_run_trained_anew_has_no_row_of_the_first_training(prepared):
+    changes = {"trainer.steps": 19, "seed": 6}
+    often = {**changes, "trainer.log_every": 1}
+    ended(prepared, often, "anew").begin_anew()
+    ended(prepared, changes, "anew", sabotage=lambda: step(13)(terminate_self), code=75)
+    run = ended(prepared, changes, "anew")
+    assert run.attempts()[-1].info()["resumed_from"] == 13
+    logged = [row["step"] for row in run.history() if "train/loss" in row]
+    assert logged == [5, 10, 15, 19]

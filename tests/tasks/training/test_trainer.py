@@ -5,16 +5,21 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
+import pandas as pd
 import pytest
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import (
     ModelCheckpoint,
 )
+from pytorch_lightning.loggers import CSVLogger
+from pytorch_lightning.plugins.precision import MixedPrecision
 
 from headroom_attention import run as finished_run
 from sweeper.store import registry
+from sweeper.store.errors import UserError
 from tasks.checkpoint import weights_digest
 from tests.conftest import ROOT
 from tests.tasks.jobs import ended, freeze, run_job
@@ -228,3 +233,75 @@ def test_two_processes_end_nearly_alike(name, shared, tmp_path):
     assert {key: found["metrics"][key] for key in expected} == pytest.approx(
         expected, rel=1e-6
     )
+
+
+def test_in_double_precision_both_measure_the_same(shared):
+    changes = {"trainer.precision": "64-true", "trainer.steps": 7}
+    run = ended(shared, changes, "double")
+    module = opened(shared, changes)
+    trainer = trainer_for(module)
+    trainer.fit(module, datamodule=module.data)
+    assert digest(module) == run.result()["weights_sha256"]
+    [metrics] = trainer.test(module, datamodule=module.data, verbose=False)
+    assert metrics == run.result()["metrics"]
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_in_half_precision_gradients_are_clipped_at_their_own_scale(
+    optimizer, shared, monkeypatch
+):
+    clip, norms = torch.nn.utils.clip_grad_norm_, []
+
+    def record(*given):
+        norms.append(clip(*given).item())
+
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", record)
+    changes = {"trainer.steps": 7, "optimizer.name": optimizer}
+    scaler = torch.amp.GradScaler("cpu")
+    half = MixedPrecision("16-mixed", "cpu", scaler=scaler)
+    for plugins in ([], [half]):
+        module = opened(shared, changes)
+        precision = None if plugins else "32-true"
+        trainer = trainer_for(module, plugins=plugins, precision=precision)
+        trainer.fit(module, datamodule=module.data)
+    assert scaler.get_scale() > 1
+    assert norms[7:] == pytest.approx(norms[:7], rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("options", "limits"),
+    [
+        ({"gradient_clip_val": 0.01, "gradient_clip_algorithm": "value"}, {"value"}),
+        ({"gradient_clip_val": 0.01}, {"norm"}),
+        ({"gradient_clip_val": 0}, set()),
+        ({}, {"norm"}),
+    ],
+    ids=["by value", "by norm", "off", "as the config says"],
+)
+def test_gradients_are_clipped_as_the_trainer_says(
+    options, limits, shared, monkeypatch
+):
+    clipped = set()
+    for kind in ("value", "norm"):
+        name = f"clip_grad_{kind}_"
+        spy = lambda *_, kind=kind, **__: clipped.add(kind)  # noqa: E731
+        monkeypatch.setattr(torch.nn.utils, name, spy)
+    module = opened(shared, {"trainer.steps": 6})
+    trainer_for(module, **options).fit(module, datamodule=module.data)
+    assert clipped == limits
+
+
+def test_the_learning_rate_of_every_step_is_logged(shared, tmp_path):
+    module = opened(shared, {"trainer.steps": 9})
+    logger = CSVLogger(tmp_path)
+    trainer = trainer_for(module, logger=logger, log_every_n_steps=1)
+    trainer.fit(module, datamodule=module.data)
+    rows = pd.read_csv(Path(logger.log_dir) / "metrics.csv")
+    rates = [module.learning_rate(step) for step in range(1, 10)]
+    assert [*rows["learning_rate"].dropna()] == pytest.approx(rates)
+
+
+def test_trained_weights_of_other_shapes_are_refused(shared):
+    ended(shared, {"trainer.steps": 6}, "sized")
+    with pytest.raises(UserError, match="keep the shapes of the trained weights"):
+        finished_run("sized", outputs=shared).module({"model.heads": 4})

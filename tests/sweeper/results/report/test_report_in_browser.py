@@ -408,3 +408,13 @@ def test_foreign_text_is_text(window, tmp_path):
     assert outlines[0] == outlines[1]
     # The page begins with the newest; the last payloads hold control characters and stand escaped.
     assert window.texts(".experiment h2")[-23:] == list(reversed(PAYLOADS[:23]))
+
+
+def test_seeds_and_sizes_are_shown_with_all_digits(window, tmp_path, small):
+    [experiment] = content_of(small)["experiments"]
+    rows = [
+        {**row, "seed": 1_000_000 + place}
+        for place, row in enumerate(experiment["rows"])
+    ]
+    window.open(changed(tmp_path, small, experiments=[{**experiment, "rows": rows}]))
+    assert column(window, "seed") == [str(row["seed"]) for row in rows]
