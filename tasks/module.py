@@ -195,8 +195,8 @@ class TaskModule(pl.LightningModule, ABC):
     ) -> None:
         """Clip the global norm of the gradients to the limit of the Trainer or of the config.
 
-        This replaces Lightning's clipping, which sums in another order and so changes the last
-        bits. Only for the algorithm "value" of the Trainer, Lightning clips.
+        This replaces Lightning's clipping by norm, which sums in another order and so changes the
+        last bits. With the Trainer's algorithm "value", Lightning clips as usual.
         """
         if gradient_clip_algorithm == "value":
             given = (optimizer, gradient_clip_val, gradient_clip_algorithm)
