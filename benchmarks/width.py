@@ -229,8 +229,8 @@ def draw(runs: pd.DataFrame, prediction: dict[str, Any]) -> bytes:
         axes.set_xticks([*by_width], [f"{width:g}" for width in by_width])
         legend.append(_draw_band(axes, fit(runs), prediction))
         notes = [
-            "Faint marks: single seeds. Every d has one number of parameters.",
-            f"Band: {CONFIDENCE:.0%} interval of the difference of means of {SEEDS} seeds.",
+            "Faint marks: single seeds. Models of one d have equally many parameters.",
+            f"Band: {100 * CONFIDENCE:g} % interval of the difference of means of {SEEDS} seeds.",
         ]
         lay_out(figure, 180.0, "What wider attention gains", legend, notes)
         return rendered(figure, "png")

@@ -161,7 +161,7 @@ class Recorder:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._earlier = state_dict["losses"]
         # `validate_every` may have changed since the checkpoint. If it is now 0, drop the old
-        # scores. If it was 0 before, `validated` is the step of a sampled loss, not of a validation.
+        # scores. If it was 0 before, `validated` is the step of a sampled loss, no validation.
         validation = state_dict["validation"]
         if self._trainer.validate_every:
             self.validation = validation
