@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from tests.sweeper.results.synthetic import Model, Sweep, Truth, paper
+from tests.sweeper.results.synthetic import Measured, Model, Sweep, Truth, paper
 
 
 @dataclass(frozen=True)
@@ -40,25 +40,25 @@ def figure1(
     """Return a Figure 1 with known results. `noise` is relative, and depends only on the run."""
     sweep = Sweep()
 
-    def add(arm: str, values: dict[str, int], model: Model, match: Any = None) -> None:
+    def add(arm: str, model: Model, values: Any = None, match: Any = None) -> None:
         measured = {
             seed: truth(model) * (1 + random.Random(f"{model}{seed}").gauss(0, noise))
             if done(arm, model, seed)
             else None
             for seed in range(seeds)
         }
-        sweep.add(arm, values, model, measured, match)
+        sweep.add(arm, model, measured, values, match)
 
     for d, heads in product(grid.embeddings, grid.standard_heads):
         if d % heads == 0:
             values = {"model.embedding_size": d, "model.heads": heads}
-            add("standard", values, Model(d, heads, d // heads))
+            add("standard", Model(d, heads, d // heads), values)
     for heads in grid.fixed_heads:
-        add("fixed", {"model.heads": heads}, Model(grid.small, heads, grid.head_size))
+        add("fixed", Model(grid.small, heads, grid.head_size))
     for d in grid.embeddings:
         if d > grid.small:
             model, match = matched_to(d, grid)
-            add("matched", {"model.heads": model.heads}, model, match)
+            add("matched", model, match=match)
     return sweep
 
 
@@ -90,7 +90,17 @@ def by_hand(axes: Mapping[str, Sequence[Any]]) -> Sweep:
             point.get("model.heads", 2 + index),
             point.get("model.head_size") or 32,
         )
-        sweep.add("grid", point, Model(64, heads, size), {0: 43.0 - index, 1: 42.5})
+        sweep.add("grid", Model(64, heads, size), [43.0 - index, 42.5], point)
+    return sweep
+
+
+def one_arm(key: str, measured: Mapping[Any, Measured], **about: Any) -> Sweep:
+    """Return a sweep of the arm `fixed`. `measured` has the metric of each seed, by the value of `key`."""
+    sweep = Sweep(**{"labels": {"fixed": "fixed"}, "claims": (), "x": key, **about})
+    for place, (value, seeds) in enumerate(measured.items()):
+        sizes = {"model.heads": 2 + place, "model.head_size": 16, key: value}
+        model = Model(64, sizes["model.heads"], sizes["model.head_size"])
+        sweep.add("fixed", model, seeds, {key: value})
     return sweep
 
 
@@ -122,9 +132,7 @@ def theorem1(
             for size in range(1, length + 1):
                 error = 0.5**size * (1e-7 if size >= knee(length) else 1.0)
                 draw = random.Random(f"{arm}{length}{size}")
-                measured = {
-                    seed: error * 10 ** draw.gauss(0, 0.1) for seed in range(seeds)
-                }
+                measured = [error * 10 ** draw.gauss(0, 0.1) for _ in range(seeds)]
                 values = {"task.sequence_length": length, "model.head_size": size}
-                sweep.add(arm, values, Model(length, heads, size), measured)
+                sweep.add(arm, Model(length, heads, size), measured, values)
     return sweep

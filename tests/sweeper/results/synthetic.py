@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,8 @@ class Model:
 
 
 Truth = Callable[[Model], float]
+Measured = Mapping[int, float | None] | Sequence[float | None]
+"""The metric of each seed."""
 
 
 def paper(model: Model) -> float:
@@ -92,12 +94,19 @@ class Sweep:
     def add(
         self,
         arm: str,
-        values: Mapping[str, Any],
         model: Model,
-        measured: Mapping[int, float | None],
+        measured: Measured,
+        values: Mapping[str, Any] | None = None,
         matched: Mapping[str, Any] | None = None,
     ) -> None:
-        """Add a point with the metric of each seed. None means that the run is not done."""
+        """Add a point with the metric of each seed. None means that the run is not done.
+
+        The seeds of a sequence are 0, 1, 2 and so on. By default, the point varies the heads.
+        """
+        if not isinstance(measured, Mapping):
+            measured = dict(enumerate(measured))
+        if values is None:
+            values = {"model.heads": model.heads}
         sizes = {
             "layers": values.get("model.layers", LAYERS),
             "embedding_size": model.embedding_size,
@@ -106,26 +115,20 @@ class Sweep:
             "feedforward_size": values.get("model.feedforward_size", FEEDFORWARD),
             "attention": {"name": values.get("model.attention.name", "multi_head")},
         }
-        point = {
-            "experiment": self.name,
-            "arm": arm,
-            "values": values,
-            "matched": matched,
-        }
-        names = {"experiment": self.name, "arm": arm, "label": arm}
+        names = {"experiment": self.name, "arm": arm}
         for seed, value in measured.items():
+            config = {"seed": seed, "model": sizes}
+            record = {
+                "config": config,
+                "size": model.size,
+                "names": {**names, "label": arm},
+            }
             run = (
                 f"lm1b-d{model.embedding_size}-h{model.heads}x{model.head_size}-s{seed}"
             )
-            config = {"seed": seed, "model": sizes}
-            if self.records.get(run, {"config": config})["config"] != config:
+            if self.records.get(run, record)["config"] != config:
                 run += f"-{len(self.records)}"
-            self.records[run] = {
-                "id": run,
-                "config": config,
-                "size": model.size,
-                "names": names,
-            }
+            self.records[run] = {"id": run, **record}
             if value is not None:
                 self.results[run] = {
                     "metrics": {
@@ -138,9 +141,8 @@ class Sweep:
                     "tokens_per_second": 7946.2,
                     "device": "a CPU, 2 threads",
                 }
-            self.points.append(
-                {**point, "values": dict(values), "seed": seed, "run": run}
-            )
+            point = {"values": dict(values), "matched": matched}
+            self.points.append({**names, **point, "seed": seed, "run": run})
 
     @property
     def plan(self) -> dict[str, Any]:
@@ -178,3 +180,12 @@ class Sweep:
         """Write the sweep to disk and return its table."""
         [table] = collect(self.write(outputs, attempts=False), [self.name])
         return table
+
+
+def edited(table: Table, **cells: Any) -> Table:
+    """Return the table with changed cells. A function computes the cell from its row."""
+    rows = [
+        row | {k: v(row) if callable(v) else v for k, v in cells.items()}
+        for row in table.rows
+    ]
+    return replace(table, rows=rows)

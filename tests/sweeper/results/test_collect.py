@@ -9,21 +9,20 @@ import pytest
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import verdicts_on
 from sweeper.results.paper_tables import summarise
-from sweeper.results.points import baselines, measures, points
+from sweeper.results.points import points
 from sweeper.results.remarks import missing, mixed, not_learned, standing
 from sweeper.results.table import COLUMNS, exported
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.finetuned import FINETUNE, MODELS, Finetuned, score
-from tests.sweeper.results.grids import figure1
+from tests.sweeper.results.grids import figure1, one_arm
 from tests.sweeper.results.synthetic import METRIC, Model, Sweep
 
-SMALL = Model(64, 2, 32)
+SMALL = Model(64, 2, 16)
 
 
-def one_arm(values=None):
-    sweep = Sweep(name="small", labels={"fixed": "fixed"}, claims=())
-    sweep.add("fixed", {"model.heads": 2}, SMALL, values or {0: 43.7})
-    return sweep
+def one_point(*measured):
+    """Return a sweep of one point with the metric of each seed."""
+    return one_arm("model.heads", {2: measured})
 
 
 def test_a_row_a_point_and_seed_whose_columns_have_a_schema(tmp_path):
@@ -40,7 +39,7 @@ def test_a_row_a_point_and_seed_whose_columns_have_a_schema(tmp_path):
 
 
 def test_a_finished_run_fills_every_column(tmp_path):
-    sweep = one_arm()
+    sweep = one_point(43.7)
     [result] = sweep.results.values()
     result["energy_joules"] = 61.5  # earlier versions wrote this key
     [row] = sweep.table(tmp_path).rows
@@ -49,7 +48,7 @@ def test_a_finished_run_fills_every_column(tmp_path):
         "point": "heads=2",
         "seed": 0,
         "state": "done",
-        "model.head_size": 32,  # resolved: the config says null
+        "model.head_size": 16,  # resolved: the config says null
         "model.attention.name": "multi_head",
         "params_total": SMALL.size["params_total"],
         METRIC: 43.7,
@@ -72,7 +71,7 @@ def test_the_match_is_in_the_row(tmp_path):
 
 
 def test_unfinished_runs_keep_their_row_and_their_size(tmp_path):
-    sweep = one_arm({0: None, 1: None, 2: None, 3: 43.0})
+    sweep = one_point(None, None, None, 43.0)
     sweep.write(tmp_path)
     failed, stopped, *_ = map(RunStore(tmp_path).run, sweep.records)
     failed.claim({}).finish("nan", "the loss is nan at step 7")
@@ -86,26 +85,27 @@ def test_unfinished_runs_keep_their_row_and_their_size(tmp_path):
 
 
 def test_a_finished_run_without_the_metric_says_which_metric_it_lacks(tmp_path):
-    sweep = one_arm({0: 43.7, 1: 43.9})
+    sweep = one_point(43.7, 43.9)
     sweep.metric = "test/accuracy"
-    sweep.write(tmp_path)
-    [table] = collect(tmp_path)
-    assert missing(table) == "2 of 2 runs missing: 2 done without test/accuracy."
+    assert (
+        missing(sweep.table(tmp_path))
+        == "2 of 2 runs missing: 2 done without test/accuracy."
+    )
 
 
 def test_a_planned_run_whose_folder_is_gone_has_a_row_and_is_missing(tmp_path):
-    sweep = one_arm({0: 43.7, 1: 43.9})
+    sweep = one_point(43.7, 43.9)
     shutil.rmtree(RunStore(sweep.write(tmp_path)).run([*sweep.records][1]).path)
     [table] = collect(tmp_path)
     row = table.rows[1]
-    assert (row["state"], row["model.heads"], row["width"]) == ("new", 2, 64)
+    assert (row["state"], row["model.heads"], row["width"]) == ("new", 2, 32)
     assert missing(table) == "1 of 2 runs missing: 1 not started."
 
 
 def test_points_are_told_apart_where_two_keys_end_alike(tmp_path):
-    sweep = Sweep(name="names", labels={"grid": "grid"}, claims=())
+    sweep = Sweep(labels={"grid": "grid"})
     values = {"model.attention.name": "latent", "task.name": "lm1b", "model.heads": 3}
-    sweep.add("grid", values, Model(64, 3, 32), {0: 43.0})
+    sweep.add("grid", Model(64, 3, 32), [43.0], values)
     table = sweep.table(tmp_path)
     name = "model.attention.name=latent task.name=lm1b heads=3"
     assert table.rows[0]["point"] == name
@@ -113,9 +113,9 @@ def test_points_are_told_apart_where_two_keys_end_alike(tmp_path):
 
 
 def test_a_key_that_one_arm_fixes_and_another_varies_has_a_cell_in_both(tmp_path):
-    sweep = Sweep(x="trainer.steps", labels={"a": "a", "b": "b"}, claims=())
-    sweep.add("a", {}, SMALL, {0: 43.0})
-    sweep.add("b", {"trainer.steps": 8}, Model(64, 4, 32), {0: 42.0})
+    sweep = Sweep(labels={"a": "a", "b": "b"})
+    sweep.add("a", SMALL, [43.0], {})
+    sweep.add("b", Model(64, 4, 32), [42.0], {"trainer.steps": 8})
     for record, steps in zip(sweep.records.values(), (4, 8), strict=True):
         record["config"]["trainer"] = {"steps": steps}
     assert [row["trainer.steps"] for row in sweep.table(tmp_path).rows] == [4, 8]
@@ -139,7 +139,7 @@ def test_collecting_twice_gives_the_same_bytes_and_touches_no_record(tmp_path):
 
 
 def test_a_cell_is_nothing_a_truth_value_a_number_or_words(tmp_path):
-    sweep = one_arm()
+    sweep = one_point(43.7)
     values = {
         "data.pieces": [7, 11],
         "data.shuffled": True,
@@ -166,7 +166,7 @@ def finished(folder, *attempts, seed=0, **result):
 
 
 def test_a_run_that_was_continued_names_all_that_trained_it_and_is_marked(tmp_path):
-    one_arm({0: None}).write(tmp_path)
+    one_point(None).write(tmp_path)
     first = {"code": "aaa", "code_parts": {"models": "1", "tasks": "1"}}
     then = {"code": "bbb", "code_parts": {"models": "2", "tasks": "1"}}
     old = {"versions": {"torch": "2.7"}, "hardware": {"cpu": "chip"}}
@@ -184,7 +184,7 @@ def test_a_run_that_was_continued_names_all_that_trained_it_and_is_marked(tmp_pa
 
 
 def test_runs_on_data_that_differ_though_the_text_is_one_are_marked(tmp_path):
-    one_arm({0: None, 1: None}).write(tmp_path)
+    one_point(None, None).write(tmp_path)
     for seed, digest in enumerate(("ab" * 32, "cd" * 32)):
         finished(tmp_path, {}, seed=seed, data={"sha256": digest})
     told = "Runs on 2 different preparations of the same data: abababab, cdcdcdcd."
@@ -207,7 +207,7 @@ SAME, OTHER = {"tasks": "1"}, {"tasks": "2"}
 def test_versions_are_mixed_where_something_that_trains_differs(
     tmp_path, one, other, told
 ):
-    one_arm({0: None, 1: None}).write(tmp_path)
+    one_point(None, None).write(tmp_path)
     for seed, facts in enumerate((one, other)):
         keys = ("code", "code_parts")
         finished(tmp_path, dict(zip(keys, facts, strict=False)), seed=seed)
@@ -244,18 +244,6 @@ def test_what_is_unfinished_counts_pre_training_too(tmp_path):
     assert [list(point.runs) for point in found] == [[0]] * len(MODELS)
 
 
-def test_accuracies_are_shown_in_percent_with_their_baselines(tmp_path):
-    table = Finetuned().table(tmp_path)
-    f1, exact, accuracy = measures(table)
-    told = [one.words for one in (f1, exact, accuracy)]
-    assert told == ["SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"]
-    assert accuracy.points(table)[0].values == pytest.approx({0: 52.6, 1: 51.8})
-    assert f1.points(table)[0].values == pytest.approx({0: 72.6, 1: 71.8})
-    scores = {"majority class": 35.3, "bag of words": 38.1}
-    assert baselines(accuracy.metric, table.rows) == pytest.approx(scores)
-    assert baselines(f1.metric, table.rows) == {}
-
-
 CHANCE = {"test/accuracy": 0.3531}
 WORSE_BAG = {"test/bag_of_words_accuracy": 0.29}
 
@@ -288,41 +276,38 @@ def test_settings_at_chance_are_not_learned(tmp_path, chance, others, closing):
     ]
 
 
-def test_a_baseline_of_zero_and_a_run_without_baselines_are_no_fault(tmp_path):
-    sweep = Sweep(labels={"fixed": "fixed"})
-    for heads, unigram in ((2, 0.0), (4, 0.0)):
-        sweep.add("fixed", {"model.heads": heads}, Model(64, heads, 32), {0: 3.0})
-        about = {"test/perplexity": 3.0, "test/unigram_perplexity": unigram}
-        sweep.results[sweep.points[-1]["run"]]["metrics"] = about
-    assert "2 of 2 runs did not learn" in not_learned(sweep.table(tmp_path))[0]
+def compared(folder, *metrics, **about):
+    """Return the table of models with 2, 3 and more heads that measured these metrics."""
+    heads = range(2, 2 + len(metrics))
+    sweep = one_arm("model.heads", {n: [1.0] for n in heads}, **about)
+    for result, own in zip(sweep.results.values(), metrics, strict=True):
+        result["metrics"] = {f"test/{name}": value for name, value in own.items()}
+    return sweep.table(folder)
+
+
+@pytest.mark.parametrize(
+    ("measured", "told"),
+    [
+        ([(3.0, 0.0), (3.0, 0.0)], "2 of 2 runs did not learn"),
+        ([(21.5, 22.0), (110.0, 200.0)], "unigram: fixed heads=2 (1 of 1 seed)."),
+    ],
+    ids=["a baseline of zero", "each run has data of its own"],
+)
+def test_each_run_is_compared_with_the_unigram_on_its_own_data(
+    tmp_path, measured, told
+):
+    names = ("perplexity", "unigram_perplexity")
+    models = [dict(zip(names, own, strict=True)) for own in measured]
+    [found] = not_learned(compared(tmp_path, *models))
+    assert told in found
 
 
 def test_models_without_n_gram_models_are_left_out_of_all_models(tmp_path):
-    sweep = Sweep(labels={"fixed": "fixed"})
-    for heads, grams in (
-        (2, {"unigram": 90.0, "bigram": 40.0, "trigram": 20.0}),
-        (4, {}),
-    ):
-        sweep.add("fixed", {"model.heads": heads}, Model(64, heads, 32), {0: 1.0})
-        metrics = {f"test/{name}_perplexity": value for name, value in grams.items()}
-        sweep.results[sweep.points[-1]["run"]]["metrics"] = {
-            "test/perplexity": 60.0 / heads,
-            **metrics,
-        }
-    [told] = standing(sweep.table(tmp_path))
+    grams = {"unigram": 90.0, "bigram": 40.0, "trigram": 20.0}
+    reached = {f"{name}_perplexity": value for name, value in grams.items()}
+    models = {"perplexity": 30.0} | reached, {"perplexity": 15.0}
+    [told] = standing(compared(tmp_path, *models))
     assert told.endswith("; models without a parent are between bigram and trigram.")
-
-
-def test_each_run_is_compared_with_the_baseline_on_its_own_data(tmp_path):
-    sweep = Sweep(labels={"fixed": "fixed"})
-    for heads, perplexity, unigram in ((2, 21.5, 22.0), (4, 110.0, 200.0)):
-        sweep.add("fixed", {"model.heads": heads}, Model(64, heads, 32), {0: 1.0})
-        sweep.results[sweep.points[-1]["run"]]["metrics"] = {
-            "test/perplexity": perplexity,
-            "test/unigram_perplexity": unigram,
-        }
-    [told] = not_learned(sweep.table(tmp_path))
-    assert told.endswith("heads=2 (1 of 1 seed).")
 
 
 @pytest.mark.parametrize("metric", ["perplexity", "perplexity_per_word", "loss"])
@@ -331,20 +316,20 @@ def test_a_language_model_no_better_than_the_unigram_is_not_learned(tmp_path, me
 
     The table in the terminal and each verdict also say that runs have not learned.
     """
-    claims = ("fixed_keeps_improving",)
-    sweep = Sweep(labels={"fixed": "fixed"}, claims=claims, metric=f"test/{metric}")
-    for heads, loss in ((2, 3.0), (4, 4.6)):
-        sweep.add("fixed", {"model.heads": heads}, Model(64, heads, 32), {0: 1.0})
-        sweep.results[sweep.points[-1]["run"]]["metrics"] = {
-            "test/loss": loss,
-            "test/perplexity": math.exp(loss),
-            "test/perplexity_per_word": math.exp(2 * loss),
-            "test/unigram_perplexity": 100.0,
+    models = [
+        {
+            "loss": loss,
+            "perplexity": math.exp(loss),
+            "perplexity_per_word": math.exp(2 * loss),
+            "unigram_perplexity": 100.0,
         }
-    table = sweep.table(tmp_path)
+        for loss in (3.0, 4.6)
+    ]
+    about = {"metric": f"test/{metric}", "claims": ["fixed_keeps_improving"]}
+    table = compared(tmp_path, *models, **about)
     [told] = not_learned(table)
     assert "1 of 2 runs did not learn and scored no better than the unigram: " in told
-    assert told.endswith("heads=4 (1 of 1 seed).")
+    assert told.endswith("heads=3 (1 of 1 seed).")
     assert told in summarise(table)
     [verdict] = verdicts_on(table)
     assert verdict.sentence.endswith(f"{told.partition(':')[0]}.")

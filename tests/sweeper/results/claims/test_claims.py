@@ -3,10 +3,10 @@
 import json
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import starmap
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +49,36 @@ def verdicts(sweep: Sweep, folder: Path) -> dict[str, Verdict]:
 
 
 def answers(sweep: Sweep, folder: Path) -> dict[str, Decision]:
-    return {
-        claim: verdict.verdict for claim, verdict in verdicts(sweep, folder).items()
-    }
+    return {claim: one.verdict for claim, one in verdicts(sweep, folder).items()}
+
+
+def judged(sweep: Sweep, claim: str, folder: Path) -> Verdict:
+    sweep.claims = [claim]
+    return verdicts(sweep, folder)[claim]
+
+
+def add(
+    sweep: Sweep,
+    arm: str,
+    model: Model,
+    value: float,
+    values: Mapping[str, Any] | None = None,
+    matched: Mapping[str, Any] | None = None,
+) -> None:
+    """Add a point with five noisy values. Its settings are the number and the size of heads."""
+    varied = {"model.heads": model.heads, "model.head_size": model.head_size}
+    noise = random.Random(f"{arm}{model}{values}")
+    measured = [value + noise.gauss(0, 0.01) for _ in range(5)]
+    sweep.add(arm, model, measured, values or varied, matched)
+
+
+def of(points: Iterable[tuple[Any, ...]], **about: Any) -> Sweep:
+    """Return a sweep of points, each the arguments of `add` from the arm on."""
+    every = list(points)
+    sweep = Sweep(labels={arm: arm for arm, *_ in every}, **about)
+    for point in every:
+        add(sweep, *point)
+    return sweep
 
 
 figure = partial(figure1, seeds=5, noise=0.002)  # a Figure 1 with little noise
@@ -89,19 +116,8 @@ def test_the_verdict_is_the_truth(tmp_path, truth, expected):
 
 
 def test_every_claim_that_exists_is_tested_here():
-    every = [
-        WORSENS,
-        IMPROVES,
-        BEATS,
-        LARGER,
-        N_MINUS_1,
-        HALF,
-        SAVES,
-        WINS,
-        SMALL_LOSE,
-        LONGER,
-    ]
-    every += [BOTTLENECK, EQUAL, *ARMS, *GAINS]
+    every = [WORSENS, IMPROVES, BEATS, LARGER, N_MINUS_1, HALF, SAVES, WINS]
+    every += [SMALL_LOSE, LONGER, BOTTLENECK, EQUAL, *ARMS, *GAINS]
     every += ["optimum_moves_with_size", "wider_attention_wins", "width_has_an_optimum"]
     assert names(CLAIMS) == sorted(every)
 
@@ -117,9 +133,8 @@ def test_every_claim_that_exists_is_tested_here():
     ids=["better", "worse", "no further", "alike"],
 )
 def test_larger_heads_are_judged_by_all_of_their_curve(tmp_path, truth, expected):
-    sweep = Sweep(labels={"fixed": "fixed"})
-    for size in (3, 7, 13, 29):
-        add(sweep, "fixed", Model(64, 4, size), truth(size))
+    sizes = (3, 7, 13, 29)
+    sweep = of(("fixed", Model(64, 4, size), truth(size), {}) for size in sizes)
     found = judged(sweep, LARGER, tmp_path)
     assert found.verdict == expected
     assert "rom 3 to 29 head sizes" in found.sentence
@@ -153,11 +168,7 @@ def test_the_strict_form_admits_no_larger_model(tmp_path):
     """A fixed model does not count if it wins only because it has more parameters."""
 
     def large_wins(model):
-        return (
-            30.0
-            if model.size["params_total"] > 7e6
-            else 60.0 - model.embedding_size / 8
-        )
+        return 30.0 if model.size["params_total"] > 7e6 else stingy(model)
 
     grid = Grid(fixed_heads=(2, 4, 8, 331))
     assert Model(64, 331, 32).size["params_total"] > 7e6
@@ -171,7 +182,7 @@ def test_what_else_varies_in_an_arm_is_not_mixed_up_and_a_missing_arm_is_named(
 ):
     sweep = figure(generous)
     values = {"model.embedding_size": 64, "model.heads": 4, "model.layers": 5}
-    sweep.add("standard", values, Model(64, 4, 16), {0: 41.0, 1: 42.0})
+    sweep.add("standard", Model(64, 4, 16), [41.0, 42.0], values)
     found = verdicts(sweep, tmp_path / "varies")[WORSENS]
     assert found.verdict == OPEN
     assert "different values of model.heads" in found.sentence
@@ -181,18 +192,16 @@ def test_what_else_varies_in_an_arm_is_not_mixed_up_and_a_missing_arm_is_named(
 
 def test_verdicts_are_kept_beside_the_table(tmp_path):
     figure(generous).write(tmp_path)
-    path = tmp_path / "tables" / "fig1.claims.json"
-    [verdicts] = judge(
-        tmp_path, write_tables(tmp_path, collect(tmp_path, ["fig1"]))
-    ).values()
-    kept = [
-        (one["verdict"], one["sentence"])
-        for one in json.loads(path.read_text())["verdicts"]
-    ]
-    assert kept == [(one.verdict, one.sentence) for one in verdicts]
-    before = path.read_bytes()
-    judge(tmp_path, write_tables(tmp_path, collect(tmp_path)))
-    assert path.read_bytes() == before
+
+    def written():
+        [found] = judge(tmp_path, write_tables(tmp_path, collect(tmp_path))).values()
+        return found, (tmp_path / "tables" / "fig1.claims.json").read_bytes()
+
+    found, kept = written()
+    assert [
+        (one["verdict"], one["sentence"]) for one in json.loads(kept)["verdicts"]
+    ] == [(one.verdict, one.sentence) for one in found]
+    assert written()[1] == kept
 
 
 @pytest.mark.parametrize(
@@ -207,10 +216,15 @@ def test_verdicts_are_kept_beside_the_table(tmp_path):
 def test_standard_models_are_compared_if_they_differ_in_heads_only(
     tmp_path, sizes, feedforward, expected
 ):
-    sweep = Sweep(labels={"standard": "standard"})
-    for heads, size, layer in zip((2, 4, 8), sizes, feedforward, strict=True):
-        values = {"model.heads": heads, "model.feedforward_size": layer}
-        add(sweep, "standard", Model(64, heads, size), 40.0 + heads, values)
+    sweep = of(
+        (
+            "standard",
+            Model(64, heads, size),
+            40.0 + heads,
+            {"model.heads": heads, "model.feedforward_size": layer},
+        )
+        for heads, size, layer in zip((2, 4, 8), sizes, feedforward, strict=True)
+    )
     found = judged(sweep, WORSENS, tmp_path)
     assert found.verdict == expected
     if expected is OPEN:
@@ -228,50 +242,19 @@ def test_standard_models_are_compared_if_they_differ_in_heads_only(
         ((lambda n: n - 1, lambda n: n - 1), (SUPPORTED, NOT)),
         ((lambda n: 99, lambda n: 99), (NOT, NOT)),
     ],
-    ids=[
-        "as derived",
-        "as in the theorem",
-        "a mask changes nothing",
-        "no head suffices",
-    ],
+    ids=["as derived", "as in the theorem", "a mask changes nothing", "no knee"],
 )
 def test_the_knee_is_where_the_error_collapses(tmp_path, knees, expected):
     found = answers(theorem1(*knees, seeds=7), tmp_path)
     assert (found[N_MINUS_1], found[HALF]) == expected
 
 
-def judged(sweep: Sweep, claim: str, folder: Path) -> Verdict:
-    sweep.claims = [claim]
-    [verdict] = verdicts_on(sweep.table(folder))
-    return verdict
-
-
-def add(
-    sweep: Sweep,
-    arm: str,
-    model: Model,
-    value: float,
-    values: Mapping[str, Any] | None = None,
-    matched: Mapping[str, Any] | None = None,
-) -> None:
-    """Add a point with five noisy values. Its settings are the number and the size of heads."""
-    varied = {"model.heads": model.heads, "model.head_size": model.head_size}
-    noise = (
-        random.Random(f"{arm}{model}{values}{seed}").gauss(0, 0.01) for seed in range(5)
-    )
-    sweep.add(
-        arm, values or varied, model, dict(enumerate(value + n for n in noise)), matched
-    )
-
-
 def law(fixed_factor: float) -> Truth:
     """Return a power law of the loss. Heads of size 29 need `fixed_factor` times the parameters."""
 
     def perplexity(model: Model) -> float:
-        size = model.size["params_total"] / (
-            fixed_factor if model.head_size == 29 else 1
-        )
-        return math.exp(40 * size**-0.2)
+        factor = fixed_factor if model.head_size == 29 else 1
+        return math.exp(40 * (model.size["params_total"] / factor) ** -0.2)
 
     return perplexity
 
@@ -288,22 +271,13 @@ def test_parameters_are_saved_where_the_truth_takes_fewer(tmp_path, factor, expe
 
 
 @pytest.mark.parametrize(
-    ("sizes", "expected", "first"),
-    [  # embedding size, heads, perplexity, spread
-        (
-            [(64, 2, 37, 6), (64, 4, 39, 0.1), (64, 8, 40, 0.1)],
-            SUPPORTED,
-            "4 heads over 8 ",
-        ),
+    ("points", "expected", "first"),
+    [
+        ([(64, 2, 37, 6), (64, 4, 39), (64, 8, 40)], SUPPORTED, "4 heads over 8 "),
         (
             [
-                *((64, 4, 41, 0.1), (64, 8, 40, 0.1), (96, 4, 41, 6), (96, 8, 38, 6)),
-                *(
-                    (128, 4, 30, 0.1),
-                    (128, 8, 33, 0.1),
-                    (160, 4, 30, 0.1),
-                    (160, 8, 33, 0.1),
-                ),
+                *((64, 4, 41), (64, 8, 40), (96, 4, 41, 6), (96, 8, 38, 6)),
+                *((128, 4, 30), (128, 8, 33), (160, 4, 30), (160, 8, 33)),
             ],
             NOT,
             "4 heads over 8 at embedding size 64",
@@ -312,14 +286,16 @@ def test_parameters_are_saved_where_the_truth_takes_fewer(tmp_path, factor, expe
     ids=["one of several holds", "one of all fails"],
 )
 def test_the_contrast_that_decides_is_named_before_a_larger_uncertain_one(
-    tmp_path, sizes, expected, first
+    tmp_path, points, expected, first
 ):
+    """A point is an embedding size, a number of heads, a mean and a spread of 0.1 or more."""
     sweep = Sweep(labels={"standard": "standard"})
-    for width, heads, mean, spread in sizes:
+    for width, heads, mean, *wide in points:
         rng = random.Random(f"{width}{heads}")
-        measured = {seed: mean + spread * rng.gauss(0, 1) for seed in range(8)}
+        spread = wide[0] if wide else 0.1
+        measured = [mean + spread * rng.gauss(0, 1) for _ in range(8)]
         values = {"model.embedding_size": width, "model.heads": heads}
-        sweep.add("standard", values, Model(width, heads, width // heads), measured)
+        sweep.add("standard", Model(width, heads, width // heads), measured, values)
     found = judged(sweep, WORSENS, tmp_path)
     assert found.verdict == expected
     assert found.effect.startswith(first)
@@ -353,10 +329,11 @@ def test_the_contrast_that_decides_is_named_before_a_larger_uncertain_one(
 def test_a_claim_on_one_size_is_not_judged_where_another_changes_with_it(
     tmp_path, claim, arms, words
 ):
-    sweep = Sweep(labels=dict.fromkeys(arms, "an arm"))
-    for arm, models in arms.items():
-        for place, model in enumerate(starmap(Model, models)):
-            add(sweep, arm, model, 40.0 - place)
+    sweep = of(
+        (arm, Model(*sizes), 40.0 - place)
+        for arm, models in arms.items()
+        for place, sizes in enumerate(models)
+    )
     found = judged(sweep, claim, tmp_path)
     assert found.verdict == OPEN
     assert words in found.sentence
@@ -420,9 +397,9 @@ def test_matched_points_are_compared_with_what_they_are_matched_to(
 def test_a_point_that_is_the_run_it_is_matched_to_is_no_pair(tmp_path):
     sweep = Sweep(labels={"standard": "standard", "fixed": "fixed"})
     same = Model(64, 2, 32)
-    sweep.add("fixed", {"model.heads": 2}, same, {0: 40.0, 1: 41.0})
+    sweep.add("fixed", same, [40.0, 41.0])
     match = {"to": "fixed heads=2", "count": "params_total", "error": 0.0}
-    sweep.add("standard", {"model.heads": 2}, same, {0: 40.0, 1: 41.0}, match)
+    sweep.add("standard", same, [40.0, 41.0], matched=match)
     found = judged(sweep, WINS, tmp_path)
     assert found.verdict == OPEN
     assert "No other arm has runs of its own" in found.sentence
@@ -439,51 +416,44 @@ def test_a_point_that_is_the_run_it_is_matched_to_is_no_pair(tmp_path):
     ids=["small heads lose", "small heads win", "alike", "at one width only"],
 )
 def test_small_heads_are_judged_at_each_width(tmp_path, truth, expected):
-    sweep = Sweep(labels={"narrow": "narrow", "wide": "wide"})
-    for arm, width in (("narrow", 32), ("wide", 128)):
-        for heads in (2, 4, 8, 16):
-            size = width // heads
-            add(sweep, arm, Model(32, heads, size), truth(width, size))
+    sweep = of(
+        (arm, Model(32, heads, width // heads), truth(width, width // heads))
+        for arm, width in (("narrow", 32), ("wide", 128))
+        for heads in (2, 4, 8, 16)
+    )
     found = judged(sweep, SMALL_LOSE, tmp_path)
     assert found.verdict == expected
-    assert {one["words"][-3:].strip() for one in found.numbers["contrasts"]} == {
-        "32",
-        "128",
-    }
+    widths = {one["words"].split()[-1] for one in found.numbers["contrasts"]}
+    assert widths == {"32", "128"}
 
 
 @pytest.mark.parametrize(
-    ("truth", "lengths", "expected", "told"),
+    ("truth", "lengths", "expected"),
     [
-        (
-            lambda n, size: -min(size, n / 2),
-            (5, 23),
-            SUPPORTED,
-            "rom heads of 1 to 11 at n = 23",
-        ),
-        (
-            lambda n, size: -min(size, 30 / n),
-            (5, 23),
-            NOT,
-            "rom heads of 1 to 11 at n = 23",
-        ),
-        (lambda n, size: 0.0, (5, 23), OPEN, "rom heads of 1 to 11 at n = 23"),
-        (lambda n, size: -size, (5,), OPEN, "two sequence lengths"),
+        (lambda n, size: -min(size, n / 2), (5, 23), SUPPORTED),
+        (lambda n, size: -min(size, 30 / n), (5, 23), NOT),
+        (lambda n, size: 0.0, (5, 23), OPEN),
+        (lambda n, size: -size, (5,), OPEN),
     ],
     ids=["a knee at n / 2", "an earlier knee", "no gain at any n", "one length"],
 )
 def test_the_gain_of_larger_heads_is_compared_between_lengths(
-    tmp_path, truth, lengths, expected, told
+    tmp_path, truth, lengths, expected
 ):
-    sweep = Sweep(labels={"heads": "heads"}, metric="test/loss")
-    for n in lengths:
-        for size in (1, 3, 11):
-            values = {"task.sequence_length": n, "model.head_size": size}
-            # Longer contexts are better by themselves, which must not count.
-            add(sweep, "heads", Model(64, n, size), 60 - n + truth(n, size), values)
-    found = judged(sweep, LONGER, tmp_path)
+    # Longer contexts are better by themselves, which must not count.
+    points = (
+        (
+            "heads",
+            Model(64, n, size),
+            60 - n + truth(n, size),
+            {"task.sequence_length": n, "model.head_size": size},
+        )
+        for n, size in product(lengths, (1, 3, 11))
+    )
+    found = judged(of(points, metric="test/loss"), LONGER, tmp_path)
     assert found.verdict == expected
-    assert told in found.sentence
+    compared = "rom heads of 1 to 11 at n = 23"
+    assert (compared if 23 in lengths else "two sequence lengths") in found.sentence
 
 
 @pytest.mark.parametrize(
@@ -499,13 +469,14 @@ def test_the_gain_of_larger_heads_is_compared_between_lengths(
 def test_what_more_heads_are_worth_is_compared_between_their_sizes(
     tmp_path, gains, expected
 ):
-    sweep = Sweep(labels=dict(zip(("smallest", "small", "large"), gains, strict=True)))
-    for arm, (size, gain) in zip(sweep.labels, gains.items(), strict=True):
-        for heads in (2, 4, 16):
-            # Larger heads are better by themselves, which must not count.
-            add(
-                sweep, arm, Model(64, heads, size), (60 - size) * heads ** (-gain / 100)
-            )
+    # Larger heads are better by themselves, which must not count.
+    sweep = of(
+        (arm, Model(64, heads, size), (60 - size) * heads ** (-gain / 100))
+        for arm, (size, gain) in zip(
+            ("least", "small", "large"), gains.items(), strict=True
+        )
+        for heads in (2, 4, 16)
+    )
     found = judged(sweep, BOTTLENECK, tmp_path)
     assert found.verdict == expected
     assert (
@@ -524,24 +495,25 @@ def test_what_more_heads_are_worth_is_compared_between_their_sizes(
 def test_one_size_in_all_layers_is_compared_with_schedules(
     tmp_path, rising, falling, expected
 ):
-    labels = {"equal": "equal", "rising": "rising", "falling": "falling"}
-    sweep = Sweep(labels=labels, margin=MARGIN)
-    for arm, truth in (("equal", 40.0), ("rising", rising), ("falling", falling)):
-        for heads in (3, 5):  # more heads are better, and so is being larger
-            values = {
-                "model.heads": heads,
-                "model.attention.name": arm,
-            }  # so that runs differ
-            add(sweep, arm, Model(64, heads, 8), truth - heads, values)
+    # More heads are better. The names of the arms make their runs differ.
+    sweep = of(
+        (
+            (arm, Model(64, heads, 8), truth - heads, named(arm, heads=heads))
+            for arm, truth in (("equal", 40), ("rising", rising), ("falling", falling))
+            for heads in (3, 5)
+        ),
+        margin=MARGIN,
+    )
     add(sweep, "rising", Model(64, 3, 99), 3.0, {"model.heads": 3, "x": 1})
     found = judged(sweep, EQUAL, tmp_path)
     assert found.verdict == expected
     if expected == NOT:  # what contradicts the claim is named first
         assert "over falling sizes worse by" in found.effect
         assert found.sentence.startswith(found.effect[0].upper() + found.effect[1:])
-    sweep.points = [point for point in sweep.points if point["arm"] != "falling"]
     sweep.points = [
-        p for p in sweep.points if p["arm"] != "rising" or "x" in p["values"]
+        point
+        for point in sweep.points
+        if point["arm"] == "equal" or "x" in point["values"]
     ]
     found = judged(sweep, EQUAL, tmp_path / "unequal")
     assert "No model of the arm rising has as many heads" in found.sentence
@@ -551,59 +523,47 @@ def test_without_a_standard_arm_the_rival_is_the_one_that_is_matched(tmp_path):
     sweep = Sweep(labels={"keys": "keys", "values": "values"})
     for size in (3, 5):
         values = {"model.head_size": size}
-        add(sweep, "keys", Model(64, 3, size), 41.0, values)
         match = {"to": f"keys head_size={size}", "count": "params_total", "error": 0.0}
+        add(sweep, "keys", Model(64, 3, size), 41.0, values)
         add(sweep, "values", Model(64, 2, size), 43.0, values, match)
     found = judged(sweep, WINS, tmp_path)
     assert found.verdict == SUPPORTED
     assert "keys over values" in found.sentence
-    add(
-        sweep,
-        "both",
-        Model(64, 7, 3),
-        42.0,
-        {"model.head_size": 3},
-        {**match, "to": "7,000"},
-    )
+    to_a_number = match | {"to": "7,000"}
+    add(sweep, "both", Model(64, 7, 3), 42.0, {"model.head_size": 3}, to_a_number)
     assert judged(sweep, WINS, tmp_path / "a number").verdict == SUPPORTED
-    add(sweep, "both", Model(64, 7, 5), 42.0, {"model.head_size": 5}, match)
+    add(sweep, "both", Model(64, 7, 5), 42.0, values, match)
     found = judged(sweep, WINS, tmp_path / "two")
     assert found.verdict == OPEN
-    assert (
-        "The arms values and both have matched points, but none of these arms is called standard"
-        in found.sentence
-    )
+    assert "values and both have matched points, but none of these" in found.sentence
+
+
+TO_STANDARD = {"to": "standard heads=4", "count": "params_total", "error": 0.0}
 
 
 def rounds(folder, first, second, seeds, looks=()):
     """Return the verdict on two arms with these values, after earlier rounds of this many seeds."""
-    sweep = Sweep(
-        claims=[WINS], labels={"standard": "", "fixed": ""}, metric="test/loss"
-    )
-    sweep.error = 0.2
-    to = {"to": "standard heads=4", "count": "params_total", "error": 0.0}
-    for arm, values, heads, matched in (
-        ("standard", first, 4, None),
-        ("fixed", second, 8, to),
-    ):
-        own = dict(enumerate(values[:seeds]))
-        sweep.add(arm, {"model.heads": heads}, Model(64, heads, 16), own, matched)
-    table = sweep.table(folder)
-    firsts = {point["arm"]: point["run"] for point in reversed(sweep.points)}
-    looked = [{"seeds_judged": dict.fromkeys(firsts.values(), look)} for look in looks]
-    [verdict] = verdicts_on(
-        replace(table, provenance={"rounds": looked} if looked else {})
-    )
+    sweep = Sweep(claims=[WINS], labels={"standard": "", "fixed": ""}, error=0.2)
+    sweep.add("standard", Model(64, 4, 16), first[:seeds])
+    sweep.add("fixed", Model(64, 8, 16), second[:seeds], matched=TO_STANDARD)
+    firsts = [sweep.points[0]["run"], sweep.points[seeds]["run"]]
+    looked = [{"seeds_judged": dict.fromkeys(firsts, look)} for look in looks]
+    table = replace(sweep.table(folder), provenance={"rounds": looked})
+    [verdict] = verdicts_on(table)
     return verdict
 
 
 def test_an_answer_of_an_earlier_round_stays(tmp_path):
     luck = random.Random(328)
     arms = [[luck.gauss(mean, 1) for _ in range(12)] for mean in (30, 30.7)]
-    assert rounds(tmp_path / "5", *arms, 5).verdict is Decision.UNDECIDED
-    assert rounds(tmp_path / "8", *arms, 8, [5]).verdict is Decision.NOT_SUPPORTED
-    assert rounds(tmp_path / "12", *arms, 12, [5, 8]).verdict is Decision.NOT_SUPPORTED
-    assert rounds(tmp_path / "at once", *arms, 12, [5]).verdict is Decision.UNDECIDED
+    for seeds, looks, expected in (
+        (5, [], OPEN),
+        (8, [5], NOT),
+        (12, [5, 8], NOT),
+        (12, [5], OPEN),
+    ):
+        folder = tmp_path / f"{seeds} after {looks}"
+        assert rounds(folder, *arms, seeds, looks).verdict is expected
 
 
 def test_intervals_that_lie_apart_decide_nothing(tmp_path):
@@ -611,9 +571,9 @@ def test_intervals_that_lie_apart_decide_nothing(tmp_path):
     first = [40.0, 40.1, 39.9, *[40.0 + 0.01 * seed for seed in range(17)]]
     second = [30.0, 30.11, 29.91, *[50.0 + 0.013 * seed for seed in range(17)]]
     early = rounds(tmp_path / "early", first, second, 3)
-    assert early.verdict is Decision.SUPPORTED
+    assert early.verdict is SUPPORTED
     found = rounds(tmp_path / "late", first, second, 20, [3])
-    assert found.verdict is Decision.UNDECIDED
+    assert found.verdict is OPEN
     assert "intervals of different interim analyses do not overlap" in found.sentence
     assert "price" not in found.numbers
     [one] = found.numbers["contrasts"]
@@ -632,15 +592,14 @@ def test_a_claim_has_a_verdict_only_if_it_has_it_with_either_rate(
     """Trials cannot tell two rates of the fixed arm apart. With the chosen rate, the arm wins."""
     luck = random.Random(4)
     sweep = Sweep(claims=[WINS], labels={"standard": "", "fixed": ""})
-    four, eight = {"model.heads": 4}, {"model.heads": 8}
-    to = {"to": "standard heads=4", "count": "params_total", "error": 0.0}
-    for arm, values, model, own, matched in (
-        ("standard", four, Model(64, 4, 16), 30.0, None),
-        ("fixed", eight, Model(64, 8, 16), 27.0, to),
-        ("fixed", {**eight, RATE: 0.02}, Model(64, 8, 17), mean, to),
+    eight = {"model.heads": 8}
+    for arm, model, own, values, matched in (
+        ("standard", Model(64, 4, 16), 30.0, {"model.heads": 4}, None),
+        ("fixed", Model(64, 8, 16), 27.0, eight, TO_STANDARD),
+        ("fixed", Model(64, 8, 17), mean, {**eight, RATE: 0.02}, TO_STANDARD),
     ):
-        measured = {seed: luck.gauss(own, 0.2) for seed in range(9)}
-        sweep.add(arm, values, model, measured, matched)
+        measured = [luck.gauss(own, 0.2) for _ in range(9)]
+        sweep.add(arm, model, measured, values, matched)
     for point in sweep.points[-9:]:
         point["alternative_to"] = eight
     table = sweep.table(tmp_path)
@@ -650,10 +609,9 @@ def test_a_claim_has_a_verdict_only_if_it_has_it_with_either_rate(
     [contrast] = verdict.numbers["contrasts"]
     assert contrast["low"] < math.log(30 / max(27, mean))
     assert contrast["high"] > math.log(30 / 27)
-    alternatives = {
-        r["point"]: r["alternative_to"] for r in table.rows if r.get("alternative_to")
-    }
-    assert alternatives == {"heads=8 learning_rate=0.02": "fixed heads=8"}
+    [*_, alternative] = table.rows
+    assert alternative["point"] == "heads=8 learning_rate=0.02"
+    assert alternative["alternative_to"] == "fixed heads=8"
 
 
 # Claims about modern decoders.
@@ -678,18 +636,28 @@ class Cached(Model):
         return {**super().size, "cache_bytes_per_token": kept}
 
 
+def named(arm, **sizes):
+    """Return the settings of a point, with the name of its arm as that of its attention."""
+    settings = {f"model.{key}": value for key, value in sizes.items()}
+    return {**settings, "model.attention.name": arm}
+
+
 def two_arms(claim, gain, width=32):
     """Return a sweep of two arms with two models each. The first arm is better by `gain`."""
-    sweep = Sweep(labels={arm: arm for arm in ARMS[claim]}, margin=MARGIN)
-    for arm, truth in zip(ARMS[claim], (40 - gain, 40), strict=True):
-        for heads in (2, 4):
-            size = (width if arm == ARMS[claim][0] else 32) // heads
-            values = {
-                "model.heads": heads,
-                "model.attention.name": arm,
-            }  # so that runs differ
-            add(sweep, arm, Cached(64, heads, size), truth - heads, values)
-    return sweep
+    winner, rival = ARMS[claim]
+    return of(
+        (
+            (
+                arm,
+                Cached(64, heads, own // heads),
+                truth - heads,
+                named(arm, heads=heads),
+            )
+            for arm, own, truth in ((winner, width, 40 - gain), (rival, 32, 40))
+            for heads in (2, 4)
+        ),
+        margin=MARGIN,
+    )
 
 
 @pytest.mark.parametrize("claim", ARMS)
@@ -711,17 +679,24 @@ def test_arms_of_other_sizes_are_not_compared(tmp_path, claim):
     )
 
 
-def gains(claim, first, second, width=32):
-    sweep = Sweep(labels={arm: arm for arm in GAINS[claim]}, margin=MARGIN)
-    for arm, gain in zip(GAINS[claim], (first, second), strict=True):
-        for size in (2, 4, 16):
-            # One arm is better by itself, which must not count.
-            truth = (60 if arm == GAINS[claim][0] else 53) * math.exp(
-                -gain / 100 * math.log2(size)
+def gains(claim, first, second):
+    """Return a sweep in which larger heads gain this much, in per cent per doubling."""
+    one, other = GAINS[claim]
+
+    # One arm is better by itself, which must not count.
+    return of(
+        (
+            (
+                arm,
+                Model(64, 32 // size, size),
+                alone * math.exp(-gain / 100 * math.log2(size)),
+                named(arm, head_size=size),
             )
-            values = {"model.head_size": size, "model.attention.name": arm}
-            add(sweep, arm, Model(64, width // size, size), truth, values)
-    return sweep
+            for arm, alone, gain in ((one, 60, first), (other, 53, second))
+            for size in (2, 4, 16)
+        ),
+        margin=MARGIN,
+    )
 
 
 @pytest.mark.parametrize("claim", GAINS)
@@ -734,16 +709,15 @@ def test_the_gain_of_larger_heads_is_compared_between_arms(
 ):
     found = judged(gains(claim, first, second), claim, tmp_path)
     assert found.verdict == expected
-    words = "rom heads of 2 to 16 at width 32 for {}, and not for {}".format(
-        *GAINS[claim]
-    )
+    one, other = GAINS[claim]
+    words = f"rom heads of 2 to 16 at width 32 for {one}, and not for {other}"
     assert words in found.sentence
 
 
 @pytest.mark.parametrize("claim", GAINS)
 def test_gains_are_compared_at_one_width(tmp_path, claim):
     sweep = gains(claim, 4.0, 1.0)
-    arm = GAINS[claim][0]
-    add(sweep, arm, Model(64, 3, 8), 50.0, {"model.head_size": 8})
+    one, other = GAINS[claim]
+    add(sweep, one, Model(64, 3, 8), 50.0, {"model.head_size": 8})
     found = judged(sweep, claim, tmp_path)
-    assert "Points of {} and {} differ in width".format(*GAINS[claim]) in found.sentence
+    assert f"Points of {one} and {other} differ in width" in found.sentence

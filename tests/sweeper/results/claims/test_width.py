@@ -5,7 +5,7 @@ import math
 import pytest
 
 from sweeper.results.verdict import Decision
-from tests.sweeper.results.claims.test_claims import MARGIN, Model, Sweep, add, judged
+from tests.sweeper.results.claims.test_claims import MARGIN, Model, add, judged, of
 
 WIDTH = ("optimum_moves_with_size", "wider_attention_wins", "width_has_an_optimum")
 SUPPORTED, NOT, SAME, OPEN = Decision
@@ -21,14 +21,16 @@ class Equal(Model):
 
 def sweep(loss, ratios=(0.5, 1, 2, 4)):
     """Return a sweep with heads of size 16 in three embedding sizes. `octave` is log2(W/d)."""
-    made = Sweep(labels={"small": "", "medium": "", "large": ""}, margin=MARGIN)
-    for arm, embedding in zip(made.labels, (32, 64, 128), strict=True):
-        for ratio in ratios:
-            heads = round(ratio * embedding / 16)
-            values = {"model.embedding_size": embedding, "model.heads": heads}
-            truth = 40 * math.exp(loss(math.log2(ratio), embedding) / 100)
-            add(made, arm, Equal(embedding, heads, 16), truth, values)
-    return made
+    arms = (("small", 32), ("medium", 64), ("large", 128))
+
+    def point(arm, embedding, ratio):
+        heads = round(ratio * embedding / 16)
+        values = {"model.embedding_size": embedding, "model.heads": heads}
+        truth = 40 * math.exp(loss(math.log2(ratio), embedding) / 100)
+        return arm, Equal(embedding, heads, 16), truth, values
+
+    points = (point(*arm, ratio) for arm in arms for ratio in ratios)
+    return of(points, margin=MARGIN)
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,16 @@ from sweeper.store.errors import Faults
 from sweeper.store.numbers import short
 from sweeper.store.registry import FIGURES, names
 from tests.sweeper.results.finetuned import MODELS, Finetuned, score
-from tests.sweeper.results.grids import FEW, PAPER, by_hand, figure1, theorem1
+from tests.sweeper.results.grids import (
+    FEW,
+    PAPER,
+    by_hand,
+    figure1,
+    one_arm,
+    theorem1,
+)
 from tests.sweeper.results.report.reported import content_of
-from tests.sweeper.results.synthetic import METRIC, Model, Sweep
+from tests.sweeper.results.synthetic import METRIC, Model, Sweep, edited
 
 HOSTILE = "$\\foo$ _{x} <script>alert(1)</script>\x1b[31m\n\u202e=cmd() é \0" * 7
 
@@ -41,27 +48,6 @@ def hostile():
     sweep.title = HOSTILE
     sweep.labels = {arm: HOSTILE + arm for arm in sweep.labels}
     return sweep
-
-
-def one_arm(key, measured, label="a", **about):
-    """Return a sweep of one arm. `measured` maps a value of `key` to the metrics of its seeds."""
-    sweep = Sweep(labels={"a": label}, claims=(), x=key, **about)
-    for place, (value, seeds) in enumerate(measured.items()):
-        model = Model(64, 2 + place, 16)
-        if key in ("model.heads", "model.head_size"):
-            model = replace(model, **{key.removeprefix("model."): value})
-        sweep.add("a", {key: value}, model, dict(enumerate(seeds)))
-    return sweep
-
-
-def edited(table, **cells):
-    """Return the table with changed cells. A function computes the cell from its row."""
-    made = [
-        {k: v(row) if callable(v) else v for k, v in cells.items()}
-        for row in table.rows
-    ]
-    rows = [row | own for row, own in zip(table.rows, made, strict=True)]
-    return replace(table, rows=rows)
 
 
 def draw(kind, table):
@@ -180,32 +166,33 @@ def test_a_figure_that_cannot_be_drawn_is_named_and_everything_else_is_written(
     tables[1] = edited(tables[1], seed="two")  # figures expect a number
     faults = Faults()
     written = write_figures(tmp_path, tables, faults)
-    assert {path.stem for path in written} == {"first", "last"}
     [fault] = map(str, faults)
     assert fault.startswith("broken: The figure curves cannot be drawn (ValueError: ")
     verdicts = {table.name: [] for table in tables}
     page = content_of(write_report(tmp_path, tables, verdicts, faults=faults))
-    assert set(page["figures"]) == {"first", "last"}
+    drawn = {path.stem for path in written}
+    assert drawn == {*page["figures"]} == {"first", "last"}
     assert len(page["experiments"]) == 3
 
 
-def test_every_seed_and_every_mean_is_drawn(tmp_path):
+def test_every_seed_every_mean_and_every_interval_is_drawn(tmp_path):
     table = figure1(grid=PAPER, done=half).table(tmp_path)
     found = panel.Curves(table, points(table, METRIC))
+    measured = [point for point in found.points if point.values]
     figure = draw("fig1", table)
     for axes, column in zip(figure.axes, (*fig1.TOP, *fig1.BOTTOM), strict=True):
-        drawn = {place for line in lines_of(axes) for place in line}
-        bars = [one for one in axes.collections if isinstance(one, LineCollection)]
-        segments = [segment for one in bars for segment in one.get_segments()]
-        ends = {tuple(map(tuple, segment.tolist())) for segment in segments}
-        for point in found.points:
-            values = list(point.values.values())
-            if values:
-                x = float(point.cells[column])
-                low, high = point.interval(found.spread) or (0.0, 0.0)
-                assert (x, point.mean) in drawn
-                assert ((x, low), (x, high)) in ends
-                assert {(x, value) for value in values if len(values) > 1} <= drawn
+        marks = {place for line in lines_of(axes) for place in line}
+        bars = [bar for one in axes.findobj(LineCollection) for bar in segments(one)]
+        for point in measured:
+            x = float(point.cells[column])
+            seeds = point.values.values() if len(point.values) > 1 else ()
+            assert {(x, value) for value in (point.mean, *seeds)} <= marks
+            low, high = point.interval(found.spread)
+            assert [[x, low], [x, high]] in bars
+
+
+def segments(lines):
+    return [segment.tolist() for segment in lines.get_segments()]
 
 
 @pytest.mark.parametrize(
@@ -220,16 +207,11 @@ def test_means_are_geometric_from_a_factor_of_ten_but_for_percentages(
 ):
     first = 20.0 if metric == METRIC else 0.2
     measured = {2: (first, first), 7: (first, last)}
-    table = one_arm("model.heads", measured, metric=metric).table(tmp_path)
-    figure = draw("curves", table)
+    sweep = one_arm("model.heads", measured, metric=metric)
+    figure = draw("curves", sweep.table(tmp_path))
     heights = [y for line in lines_of(figure.axes[0]) for _, y in line]
     assert any(math.isclose(mean, y) for y in heights)
     assert told in words(figure)
-
-
-def test_a_seed_that_diverged_to_a_finite_number_leaves_the_others(tmp_path):
-    table = one_arm("model.heads", {2: (30.0, 1e300), 7: (30.0, 31.0)}).table(tmp_path)
-    assert draw("curves", table).axes
 
 
 def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed(tmp_path):
@@ -314,11 +296,10 @@ def test_null_is_named_on_an_axis_as_it_is_typed(tmp_path):
 
 
 def test_keys_that_move_together_are_one_curve(tmp_path):
-    sweep = by_hand({"model.layers": [1]})
-    sweep.points.clear()
+    sweep = Sweep(labels={"grid": "grid"})
     for d, heads in ((32, 2), (48, 3), (64, 4)):
         values = {"model.embedding_size": d, "model.heads": heads}
-        sweep.add("grid", values, Model(d, heads, 16), {0: 43.0 - heads})
+        sweep.add("grid", Model(d, heads, 16), [43.0 - heads], values)
     [one] = curves_over("params_total", sweep, tmp_path).every
     assert [point.at("model.heads") for point in one.points] == [2, 3, 4]
     assert one.key == ()
@@ -335,24 +316,25 @@ def test_every_knee_is_marked_and_named(tmp_path):
     assert f"Head sizes of the measured knees: {knees}." in words(figure)
 
 
-def lengths(sizes, measured):
-    """Return a sweep of these head sizes at lengths 8 and 32. `measured` returns each metric."""
-    sweep = Sweep(
-        name="lengths", figure="sequence_length", metric="test/loss", claims=()
-    )
-    sweep.labels = {"heads": "heads"}
-    for length, size in product((8, 32), sizes):
+def add_lengths(sweep, arm, lengths, sizes, measured):
+    """Add an arm of these sequence lengths and head sizes. `measured` returns each metric."""
+    for length, size in product(lengths, sizes):
         values = {"task.sequence_length": length, "model.head_size": size}
-        found = {seed: measured(length, size, seed) for seed in (0, 2)}
-        sweep.add("heads", values, Model(length, 4, size), found)
-    return sweep
+        found = [measured(length, size, seed) for seed in range(2)]
+        sweep.add(arm, Model(length, 4, size), found, values)
 
 
-def test_each_length_has_its_knees_above_what_smaller_heads_cost(tmp_path):
-    sweep = lengths(
-        (2, 4, 16, 32), lambda n, size, seed: 5 - n / 16 + 0.25 / size + seed / 1024
-    )
-    figure = draw("sequence_length", sweep.table(tmp_path))
+@pytest.fixture
+def lengths():
+    return Sweep(metric="test/loss", labels={"heads": "heads", "other": "rotary"})
+
+
+def test_each_length_has_its_knees_above_what_smaller_heads_cost(lengths, tmp_path):
+    def measured(n, size, seed):
+        return 5 - n / 16 + 0.25 / size + seed / 1024
+
+    add_lengths(lengths, "heads", (8, 32), (2, 4, 16, 32), measured)
+    figure = draw("sequence_length", lengths.table(tmp_path))
     lines = lines_of(figure.axes[0])
     knees = {line[0] for line in lines if len(line) == 1}
     assert knees == {(4, 1.02), (7, 1.06), (16, 1.02), (31, 1.06)}
@@ -361,32 +343,30 @@ def test_each_length_has_its_knees_above_what_smaller_heads_cost(tmp_path):
     assert "n = 8 n = 32 n / 2 n - 1" in words(figure)
 
 
-def test_the_lengths_of_each_arm_are_compared_with_its_own_largest_head(tmp_path):
-    sweep = lengths((2, 32), lambda n, size, seed: 5 + 1 / size)
-    sweep.labels["other"] = "rotary"
-    for size in (2, 8):
-        values = {"task.sequence_length": 8, "model.head_size": size}
-        measured = {0: 7 + 2 / size, 2: 7 + 2 / size}
-        sweep.add("other", values, Model(9, 4, size), measured)
-    figure = draw("sequence_length", sweep.table(tmp_path))
-    drawn = [line for line in lines_of(figure.axes[0]) if len(line) == 2]
+def test_the_lengths_of_each_arm_are_compared_with_its_own_largest_head(
+    lengths, tmp_path
+):
+    add_lengths(lengths, "heads", (8,), (2, 32), lambda n, size, seed: 5 + 1 / size)
+    add_lengths(lengths, "other", (9,), (2, 8), lambda n, size, seed: 7 + 2 / size)
+    figure = draw("sequence_length", lengths.table(tmp_path))
+    drawn = lines_of(figure.axes[0])
     # The loss of a synthetic run is the logarithm of its perplexity, plus 1.
-    for ends, more, less in (((2, 32), 6.5, 6.03125), ((2, 8), 9, 8.25)):
-        wanted = [(ends[0], pytest.approx(math.log(more / less))), (ends[1], 0)]
-        assert wanted in drawn
-    assert "heads: n = 8" in words(figure)
-    assert "rotary: n = 8" in words(figure)
+    assert [(2, pytest.approx(math.log(6.5 / 6.03125))), (32, 0)] in drawn
+    assert [(2, pytest.approx(math.log(9 / 8.25))), (8, 0)] in drawn
+    assert {"heads: n = 8", "rotary: n = 9"} <= {t.get_text() for t in texts(figure)}
 
 
 def test_a_reparametrised_run_stands_beside_the_one_it_was(tmp_path):
-    key = "model.attention.shared_size"
     seeds = {size: (size / 100, size / 90) for size in (8, 16, 32)}
+    key = "model.attention.shared_size"
     sweep = one_arm(key, seeds, metric="test/accuracy")
-    sweep.add("trained", {}, Model(64, 9, 16), {0: 0.5, 1: 0.6})
+    sweep.add("trained", Model(64, 9, 16), [0.5, 0.6], {})
     table = edited(sweep.table(tmp_path), params_attention_saved=0.25)
-    arms = {"trained": {"label": "MNLI"}, "a": {"label": "", "parent": "trained"}}
-    about = {**table.experiment, "arms": arms}
-    figure = draw("collaborative", replace(table, experiment=about))
+    table.experiment["arms"] = {
+        "trained": {"label": "MNLI"},
+        "fixed": {"label": "", "parent": "trained"},
+    }
+    figure = draw("collaborative", table)
     curve, *lines = lines_of(figure.axes[0])
     assert [x for x, _ in curve] == [8, 16, 32]
     assert curve[2][1] == pytest.approx(100 * (0.32 + 32 / 90) / 2)
@@ -411,19 +391,17 @@ def test_an_interval_stays_within_what_its_metric_can_be(
     table = one_arm("model.head_size", measured, metric=metric).table(tmp_path)
     table = edited(table, **{"model.attention.name": attention})
     found = panel.Curves(table, points(table, metric))
-    marks = found.marks(found.every[0], "model.head_size")
-    assert least <= marks[0].ends[1] <= most
+    [small, _] = found.marks(found.every[0], "model.head_size")
+    assert least <= small.ends[1] <= most
 
 
 def test_the_rank_of_heads_stands_beside_the_most_it_can_be(tmp_path):
     sweep = Sweep(metric="test/attention_rank", labels={"a": "a"}, claims=())
     for heads, size in product((3, 5), (2, 7, 13)):
         values = {"model.heads": heads, "model.head_size": size}
-        seeds = {0: 0.5 * size, 1: 0.7 * size}
-        sweep.add("a", values, Model(64, heads, size), seeds)
-    for result in sweep.results.values():
-        result["metrics"]["test/attention_entropy"] = 1.1
-    figure = draw("attention", sweep.table(tmp_path))
+        sweep.add("a", Model(64, heads, size), [0.5 * size, 0.7 * size], values)
+    table = edited(sweep.table(tmp_path), **{"test/attention_entropy": 1.1})
+    figure = draw("attention", table)
     ranks, entropies = map(lines_of, figure.axes)
     [bound] = [line for line in ranks if all(x == y for x, y in line)]
     assert (bound[0][0], bound[-1][0]) == (2, 13)
@@ -468,18 +446,14 @@ def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand(tmp_
         assert [text.get_text() for text in axes.texts] == ["bigram"]
         assert high + 1 < axes.get_ylim()[1] < far
 
-    worse = {**compared.rows[0], table.metric: 1e3}
-    worst = replace(compared, rows=[worse, *compared.rows[1:]])
-    [sentence] = standing(worst)
-    told = (
-        "the best model is between bigram and trigram, and the worst is worse than the"
-    )
-    assert f"{told} unigram." in sentence
+    compared.rows[0][table.metric] = 1e3
+    [sentence] = standing(compared)
+    best = "the best model is between bigram and trigram"
+    assert sentence.endswith(f"; {best}, and the worst is worse than the unigram.")
 
 
 def test_over_the_length_of_training_the_trigram_is_a_curve(tmp_path):
-    measured = {100: (49.0,), 200: (48.0,)}
-    table = one_arm("trainer.steps", measured).table(tmp_path)
+    table = one_arm("trainer.steps", {100: [49.0], 200: [48.0]}).table(tmp_path)
     trigrams = {100: 40.0, 200: 39.0}
     compared = with_grams(table, trigram=lambda row: trigrams[row["trainer.steps"]])
     [axes] = draw("curves", compared).axes
