@@ -12,6 +12,7 @@ from sweeper.store.liveness import Watcher
 from sweeper.store.plans import write_plan
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
+from tests.sweeper.conftest import finish
 
 NAMES = ("done", "running", "failed", "child", "grandchild", "waits", "new")
 PARENTS = {"child": "failed", "grandchild": "child", "waits": "running"}
@@ -24,9 +25,7 @@ def outputs(tmp_path):
     model = {"name": "decoder", "attention": {"name": "multi_head"}}
     code = {"task": {"name": "lm1b"}, "model": model, "optimizer": {"name": "adamw"}}
     runs = {name: store.freeze(Record(name, {"of": name, **code})) for name in NAMES}
-    attempt = runs["done"].claim({})
-    runs["done"].publish_result(attempt, {"metrics": {}, "steps": 100, "seconds": 90.0})
-    attempt.finish("done")
+    finish(runs["done"], {"steps": 100, "seconds": 90.0})
     runs["running"].claim({}).heartbeat(**BEAT)
     failed = runs["failed"].claim({})
     failed.heartbeat(**BEAT)

@@ -23,6 +23,7 @@ from sweeper.store.errors import UserError
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 from tests.policies import launcher
+from tests.sweeper.conftest import finish
 
 
 class Folder:
@@ -38,14 +39,11 @@ class Folder:
             "model": {"heads": 3},
             "trainer": {"precision": "32-true", "steps": 100, "accelerator": "auto"},
         }
-        run = Record(
-            f"{task}-s{seed}", config, {"tokens": 700, "flops_per_token": 11}, {}
-        )
+        size = {"tokens": 700, "flops_per_token": 11}
+        run = Record(f"{task}-s{seed}", config, size)
         stored = self.store.freeze(run)
         if result:
-            attempt = stored.claim({})
-            stored.publish_result(attempt, {"metrics": {}, **result})
-            attempt.finish("done")
+            finish(stored, result)
         return run
 
     def told(self, *runs, done=()):

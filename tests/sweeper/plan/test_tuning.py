@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 from types import MappingProxyType
 
 import pytest
@@ -16,6 +17,7 @@ from sweeper.stages.tune import Search, Tuning, trials
 from sweeper.store.attempts import Cause
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore, State
+from tests.sweeper.conftest import finish
 from tests.sweeper.plan.conftest import described
 
 RATE = "optimizer.learning_rate"
@@ -74,16 +76,10 @@ def test_further_seeds_leave_out_those_of_the_trials(plan):
     found = plan("experiment=fig1_tuned", CPU)
     [(name, own)] = found.experiments.items()
     apart = replace(own, tune=replace(own.tune, seeds=[3, 5, 7]))
-    more = with_seeds(
-        replace(found, experiments={name: apart}), {found.points[0].run: 5}
-    )
-    assert [p.seed for p in more.points if p.values == found.points[0].values] == [
-        0,
-        1,
-        2,
-        4,
-        6,
-    ]
+    [first, *_] = found.points
+    more = with_seeds(replace(found, experiments={name: apart}), {first.run: 5})
+    seeds = [point.seed for point in more.points if point.values == first.values]
+    assert seeds == [0, 1, 2, 4, 6]
 
 
 @pytest.mark.parametrize(
@@ -145,13 +141,9 @@ def test_a_range_grows_by_its_own_step_where_the_best_lies_at_its_end(
 
 @pytest.fixture
 def tuning(plan, process, tmp_path):
-    found = plan(
-        *("experiment=fig1_tuned", CPU, "seed=0", "trainer.steps=5000"),
-        *(
-            f"{TUNE}.grid={{{RATE}:[0.005,0.01,0.02]}}",
-            f"{TUNE}.grow=2",
-        ),
-    )
+    typed = ("experiment=fig1_tuned", CPU, "seed=0", "trainer.steps=5000")
+    grid = f"{TUNE}.grid={{{RATE}:[0.005,0.01,0.02]}}"
+    found = plan(*typed, grid, f"{TUNE}.grow=2")
     return Tuning.of(found, process, RunStore(tmp_path))
 
 
@@ -165,19 +157,14 @@ def train(tuning, best, diverging=MappingProxyType({})):
     of = best if callable(best) else lambda point: best[point.arm]
     freeze(tuning.trials, tuning.store, {})
     for point in tuning.trials.points:
-        run = tuning.store.run(point.run)
-        if point.values[RATE] in diverging.get(point.arm, ()) and point.seed != 1000:
-            if run.status().state is not State.FAILED:
-                run.claim({}).finish(Cause.NAN, "loss")
-        elif run.result() is None:
-            apart = abs(math.log(point.values[RATE] / of(point)))
-            attempt = run.claim({})
-            measured = {
-                "metrics": {"test/loss": 0.0},
-                "validation": {"validation/loss": 1 + apart + 0.01 * point.seed},
-            }
-            run.publish_result(attempt, {**measured, "steps": 1, "seconds": 1.0})
-            attempt.finish("done")
+        run, rate = tuning.store.run(point.run), point.values[RATE]
+        if run.status().state is not State.NEW:
+            continue
+        if rate in diverging.get(point.arm, ()) and point.seed != 1000:
+            run.claim({}).finish(Cause.NAN, "loss")
+            continue
+        loss = 1 + abs(math.log(rate / of(point))) + 0.01 * point.seed
+        finish(run, {"validation": {"validation/loss": loss}, "steps": 1})
 
 
 def tried_rates(tuning):
@@ -196,7 +183,7 @@ def judged(tuning):
     }
 
 
-def finish(tuning, best):
+def settle(tuning, best):
     while not tuning.advance():
         train(tuning, best)
 
@@ -209,25 +196,18 @@ def test_inside_the_range_nothing_grows_and_the_two_best_are_tried_with_a_second
     tuning,
 ):
     assert tuning.judged is None
-    train(tuning, dict.fromkeys(ARMS, 0.0105))
+    best = dict.fromkeys(ARMS, 0.0105)
+    train(tuning, best)
     assert not tuning.advance()
-    seeds = {}
-    for point in tuning.trials.points:
-        seeds.setdefault((point.arm, point.values[RATE]), set()).add(point.seed)
-    assert seeds == {
-        (arm, rate): {1000} if rate == 0.005 else {1000, 1001}
-        for arm in ARMS
-        for rate in FIRST
-    }
-    train(tuning, dict.fromkeys(ARMS, 0.0105))
+    tried = {(p.arm, p.values[RATE], p.seed) for p in tuning.trials.points}
+    first = {*product(ARMS, FIRST, [1000])}
+    assert tried == first | {*product(ARMS, (0.01, 0.02), [1001])}
+    train(tuning, best)
     assert tuning.advance()
     assert not any(point.alternative_to for point in tuning.judged.points)
-    before = {
-        p.arm: tuning.plan.runs[p.run].config["optimizer"] for p in tuning.plan.points
-    }
-    assert {
-        arm: {**own, "learning_rate": 0.01} for arm, own in before.items()
-    } == judged(tuning)
+    for point in tuning.plan.points:
+        before = tuning.plan.runs[point.run].config["optimizer"]
+        assert judged(tuning)[point.arm] == {**before, "learning_rate": 0.01}
 
 
 def test_the_next_best_takes_the_place_of_a_value_that_diverges_with_a_further_seed(
@@ -236,13 +216,9 @@ def test_the_next_best_takes_the_place_of_a_value_that_diverges_with_a_further_s
     diverging = {"standard": (0.01,), "collaborative": (0.01, 0.02)}
     while not tuning.advance():
         train(tuning, dict.fromkeys(ARMS, 0.0105), diverging)
-    chosen = {arm: own["learning_rate"] for arm, own in judged(tuning).items()}
-    assert chosen == {
-        "standard": 0.02,
-        "fixed": 0.01,
-        "matched": 0.01,
-        "collaborative": 0.005,
-    }
+    rates = {arm: own["learning_rate"] for arm, own in judged(tuning).items()}
+    other = {"standard": 0.02, "collaborative": 0.005}
+    assert rates == dict.fromkeys(ARMS, 0.01) | other
 
 
 def places(tuning, arm):
@@ -264,7 +240,7 @@ def test_where_the_ends_of_an_arm_differ_every_point_of_it_has_its_own_choice(
         small = point.values.get("model.embedding_size") != 128
         return 0.0105 if small or point.values["model.heads"] == 8 else 0.021
 
-    finish(tuning, best)
+    settle(tuning, best)
     for arm in ARMS:
         tried, judged = places(tuning, arm)
         assert (tried == judged) is (arm != "fixed")
@@ -282,7 +258,7 @@ def test_points_between_the_ends_have_the_alternatives_of_the_nearer_one(tuning)
         largest = point.values.get("model.embedding_size") == 128
         return 0.0105 if largest else math.sqrt(0.01 * 0.02)
 
-    finish(tuning, best)
+    settle(tuning, best)
     own = [point for point in tuning.judged.points if point.arm == "standard"]
     unsure = [point.alternative_to for point in own if point.alternative_to]
     heads = [values["model.heads"] for values in unsure]
@@ -293,23 +269,18 @@ def test_points_between_the_ends_have_the_alternatives_of_the_nearer_one(tuning)
 
 
 def test_a_point_is_judged_with_both_rates_that_trials_cannot_tell_apart(tuning):
-    finish(
-        tuning, dict.fromkeys(ARMS, math.sqrt(0.01 * 0.02))
-    )  # the best rate is equally far from both rates
-    by_setting = {}
+    equally_far = math.sqrt(0.01 * 0.02)
+    settle(tuning, dict.fromkeys(ARMS, equally_far))
+    rates = {}
     for point in tuning.judged.points:
         rate = tuning.judged.runs[point.run].config["optimizer"]["learning_rate"]
-        of = point.values if point.alternative_to is None else point.alternative_to
-        by_setting.setdefault((point.arm, str(of)), []).append(
-            (rate, point.values.get(RATE))
-        )
-    assert len(by_setting) == len(tuning.plan.points)
-    assert {tuple(sorted(rate for rate, _ in two)) for two in by_setting.values()} == {
-        (0.01, 0.02)
-    }
-    for (_, chosen), (other, alternative) in by_setting.values():
+        chosen = point.alternative_to is None
+        setting = point.values if chosen else point.alternative_to
+        rates.setdefault((point.arm, str(setting)), []).append(rate)
         # Only the values of the alternative contain the rate.
-        assert (chosen, alternative) == (None, other)
+        assert point.values.get(RATE) == (None if chosen else rate)
+    assert len(rates) == len(tuning.plan.points)
+    assert all(sorted(both) == [0.01, 0.02] for both in rates.values())
 
 
 def test_where_one_arm_is_at_an_end_all_try_one_value_more(tuning):
@@ -317,7 +288,7 @@ def test_where_one_arm_is_at_an_end_all_try_one_value_more(tuning):
     train(tuning, best)
     assert not tuning.advance()
     assert tried_rates(tuning) == dict.fromkeys(ARMS, FIRST | {0.04})
-    finish(tuning, best)
+    settle(tuning, best)
     assert tried_rates(tuning) == dict.fromkeys(ARMS, FIRST | {0.04, 0.08})
     chosen = {arm: own["learning_rate"] for arm, own in judged(tuning).items()}
     assert chosen == {**dict.fromkeys(ARMS, 0.01), "collaborative": 0.04}
@@ -327,7 +298,7 @@ def test_where_one_arm_is_at_an_end_all_try_one_value_more(tuning):
 
 
 def test_a_range_grows_no_further_than_it_may_and_the_end_is_said(tuning):
-    finish(tuning, {**dict.fromkeys(ARMS, 0.0105), "standard": 9.0})
+    settle(tuning, {**dict.fromkeys(ARMS, 0.0105), "standard": 9.0})
     assert tried_rates(tuning) == dict.fromkeys(ARMS, FIRST | {0.04, 0.08})
     [made] = tuning.judged.tuning.values()
     at_end = Counter(choice["arm"] for choice in made if choice["at_end"] == [RATE])

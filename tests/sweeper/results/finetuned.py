@@ -1,18 +1,14 @@
 """Synthetic sweeps of fine-tuned models. Each point has pre-trainings and fine-tunings of them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from omegaconf import OmegaConf
 
-from sweeper.results.collect import collect
-from sweeper.results.table import Table
-from sweeper.store.plans import write_plan
-from sweeper.store.records import Record
-from sweeper.store.runs import RunStore
-from tests.sweeper.results.synthetic import Model
+from tests.sweeper.results.synthetic import Model, Sweep
 
 FINETUNE = {"squad": ["test/f1", "test/exact_match"], "mnli": ["test/accuracy"]}
 BASELINES = {"test/majority_accuracy": 0.353, "test/bag_of_words_accuracy": 0.381}
@@ -41,89 +37,38 @@ def described(name: str) -> dict[str, Any]:
     return {"x": "params_total", **chosen, "claims": [], "paper": paper, "arms": arms}
 
 
-@dataclass(frozen=True)
-class Finetuned:
-    """A sweep of a shipped experiment over `MODELS`, before it is written to disk.
+def finetuned(
+    name: str = "table2a",
+    *,
+    seeds: int = 2,
+    pretrainings: int = 1,
+    about: Mapping[str, Any] = MappingProxyType({}),
+    done: Done = lambda task, heads, seed: True,
+) -> Sweep:
+    """Return a sweep of a shipped experiment over `MODELS`.
 
     Each point has several pre-trainings, and fine-tuning seeds use them in turn.
     """
+    about = {**described(name), "text": "made up", **about}
+    sweep = Sweep(name, about=about)
 
-    name: str = "table2a"
-    scale: str = "demo"
-    seeds: int = 2
-    about: Mapping[str, Any] = field(default_factory=dict)
-    done: Done = lambda task, heads, seed: True
-    pretrainings: int = 1
+    def add(arm: str, model: Model, task: str, seed: int, **parent: str) -> str:
+        metrics = {key: score(key, model, seed) for key in FINETUNE.get(task, [])}
+        metrics |= BASELINES if task == "mnli" else {"test/loss": 3.7}
+        found = metrics if done(task, model.heads, seed) else None
+        sweep.add(arm, model, {seed: found}, task=task, **parent)
+        run = str(sweep.points[-1]["run"])
+        if parent:
+            own = model.size["params_total"] - 4099
+            sweep.records[run]["size"] = {**model.size, "params_total": own}
+        return run
 
-    def table(self, outputs: Path) -> Table:
-        """Write the sweep to disk and return its table."""
-        about = {
-            **described(self.name),
-            "scale": self.scale,
-            "text": "made up",
-            **self.about,
-        }
-        points: list[dict[str, Any]] = []
-        runs: dict[str, Any] = {}
-        store = RunStore(outputs)
-
-        def add(
-            task: str, arm: str, model: Model, seed: int, parent: str | None = None
-        ) -> str:
-            id = f"{task}-{arm}-h{model.heads}-s{seed}"
-            names = {"experiment": self.name, "arm": arm}
-            total = model.size["params_total"] - (0 if parent is None else 4099)
-            size = {**model.size, "params_total": total}
-            sizes = {"heads": model.heads, "head_size": None, "embedding_size": 64}
-            config = {
-                "seed": seed,
-                "task": {"name": task},
-                "model": sizes,
-                "parent": parent,
-            }
-            record = {
-                "id": id,
-                "config": config,
-                "size": size,
-                "names": {**names, "label": arm},
-            }
-            run = store.freeze(Record(**record))
-            if self.done(task, model.heads, seed):
-                metrics = {
-                    metric: score(metric, model, seed)
-                    for metric in FINETUNE.get(task, [])
-                }
-                metrics |= BASELINES if task == "mnli" else {"test/loss": 3.7}
-                attempt = run.claim({})
-                run.publish_result(attempt, {"metrics": metrics, "steps": 97})
-                attempt.finish("done")
-            values = {"model.heads": model.heads}
-            point = {
-                "task": task,
-                "seed": seed,
-                "values": values,
-                "run": id,
-                "matched": None,
-            }
-            points.append({**names, **point})
-            runs[id] = {"size": size, "parent": parent}
-            return id
-
-        for place, arm in enumerate(about["arms"]):
-            for heads in MODELS:
-                model = Model(64 + 32 * place, heads, 16)
-                parents = [
-                    add("pretraining", arm, model, n) for n in range(self.pretrainings)
-                ]
-                for task in FINETUNE:
-                    for seed in range(self.seeds):
-                        add(task, arm, model, seed, parents[seed % self.pretrainings])
-        plan = {
-            "command": ["sweep.py"],
-            "scale": self.scale,
-            "points": points,
-            "runs": runs,
-        }
-        write_plan(outputs, {**plan, "experiments": {self.name: about}})
-        [table] = collect(outputs, [self.name])
-        return table
+    for place, arm in enumerate(about["arms"]):
+        for heads in MODELS:
+            model = Model(64 + 32 * place, heads, 16)
+            parents = [
+                add(arm, model, "pretraining", seed) for seed in range(pretrainings)
+            ]
+            for task, seed in product(FINETUNE, range(seeds)):
+                add(arm, model, task, seed, parent=parents[seed % pretrainings])
+    return sweep

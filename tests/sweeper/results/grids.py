@@ -95,7 +95,7 @@ def by_hand(axes: Mapping[str, Sequence[Any]]) -> Sweep:
 
 
 def one_arm(key: str, measured: Mapping[Any, Measured], **about: Any) -> Sweep:
-    """Return a sweep of the arm `fixed`. `measured` has the metric of each seed, by the value of `key`."""
+    """Return a sweep of the arm `fixed`. `measured` maps a value of `key` to each seed's metric."""
     sweep = Sweep(**{"labels": {"fixed": "fixed"}, "claims": (), "x": key, **about})
     for place, (value, seeds) in enumerate(measured.items()):
         sizes = {"model.heads": 2 + place, "model.head_size": 16, key: value}

@@ -40,8 +40,8 @@ class Model:
 
 
 Truth = Callable[[Model], float]
-Measured = Mapping[int, float | None] | Sequence[float | None]
-"""The metric of each seed."""
+Measured = Mapping[int, Any] | Sequence[Any]
+"""The metric of each seed, or its metrics by name, or None."""
 
 
 def paper(model: Model) -> float:
@@ -78,6 +78,7 @@ class Sweep:
     metric: str = METRIC
     figure: str = "fig1"
     x: str = "params_total"
+    scale: str = "demo"
     claims: Sequence[str] = (
         "standard_worsens_beyond",
         "fixed_keeps_improving",
@@ -86,6 +87,7 @@ class Sweep:
     margin: Mapping[str, Any] = field(default_factory=dict)
     error: float = 0.05
     labels: Mapping[str, str] = field(default_factory=LABELS.copy)
+    about: Mapping[str, Any] = field(default_factory=dict)
     points: list[dict[str, Any]] = field(default_factory=list)
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -98,8 +100,11 @@ class Sweep:
         measured: Measured,
         values: Mapping[str, Any] | None = None,
         matched: Mapping[str, Any] | None = None,
+        *,
+        task: str = "lm1b",
+        parent: str | None = None,
     ) -> None:
-        """Add a point with the metric of each seed. None means that the run is not done.
+        """Add a point with the metric or the metrics of each seed. None is a run that is not done.
 
         The seeds of a sequence are 0, 1, 2 and so on. By default, the point varies the heads.
         """
@@ -117,47 +122,54 @@ class Sweep:
         }
         names = {"experiment": self.name, "arm": arm}
         for seed, value in measured.items():
-            config = {"seed": seed, "model": sizes}
+            config = {"seed": seed, "model": sizes, "task": {"name": task}}
+            config["parent"] = parent
             record = {
                 "config": config,
                 "size": model.size,
                 "names": {**names, "label": arm},
             }
-            run = (
-                f"lm1b-d{model.embedding_size}-h{model.heads}x{model.head_size}-s{seed}"
-            )
+            size = f"d{model.embedding_size}-h{model.heads}x{model.head_size}"
+            run = f"{task}-{size}-s{seed}"
             if self.records.get(run, record)["config"] != config:
                 run += f"-{len(self.records)}"
             self.records[run] = {"id": run, **record}
             if value is not None:
+                if not isinstance(value, Mapping):
+                    loss = math.log(abs(value) + 1)
+                    value = {self.metric: value, "test/loss": loss}
                 self.results[run] = {
-                    "metrics": {
-                        self.metric: value,
-                        "test/loss": math.log(abs(value) + 1),
-                    },
+                    "metrics": value,
                     "steps": 97,
                     "tokens_seen": 97 * 1024,
                     "seconds": 12.5,
                     "tokens_per_second": 7946.2,
                     "device": "a CPU, 2 threads",
                 }
-            point = {"values": dict(values), "matched": matched}
+            point = {"task": task, "values": dict(values), "matched": matched}
             self.points.append({**names, **point, "seed": seed, "run": run})
 
     @property
     def plan(self) -> dict[str, Any]:
         """Return the plan, as the planner writes it."""
-        told = ("title", "metric", "x", "figure", "claims", "margin", "error")
+        told = "title metric x figure scale claims margin error".split()
         arms = {arm: {"label": label} for arm, label in self.labels.items()}
         return {
             "command": ["python", "sweep.py", "-m", f"experiment={self.name}"],
-            "scale": "demo",
+            "scale": self.scale,
             "experiments": {
-                self.name: {**{key: getattr(self, key) for key in told}, "arms": arms}
+                self.name: {
+                    **{key: getattr(self, key) for key in told},
+                    "arms": arms,
+                    **self.about,
+                }
             },
             "points": self.points,
             "runs": {
-                id: {"size": record["size"], "steps": 97, "batch_tokens": 1024}
+                id: {
+                    **{"size": record["size"], "steps": 97, "batch_tokens": 1024},
+                    "parent": record["config"]["parent"],
+                }
                 for id, record in self.records.items()
             },
         }

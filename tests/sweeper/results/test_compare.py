@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -11,26 +10,23 @@ from sweeper.results.collect import collect
 from sweeper.results.compare import compare, differences
 from sweeper.store.errors import UserError
 from sweeper.store.files import with_checksum
-from tests.sweeper.results.synthetic import METRIC, Model, Sweep
+from tests.sweeper.results.synthetic import METRIC, Model, Sweep, edited
 
-HEADS = (2, 4, 8)
 BEATS, IMPROVES = "small_beats_large", "fixed_keeps_improving"
 
 
-def sweep(outputs, *, fixed=40.0, seeds=range(5), heads=HEADS, claims=BEATS, **about):
-    """Return a sweep with heads of a fixed size and larger standard models. Seeds vary by 1 %."""
-    made = Sweep(claims=(claims,) if claims else ())
-    for key, value in about.items():
-        setattr(made, key, value)
-    for arm, size, middle in (("standard", 64, 40.0), ("fixed", 32, fixed)):
-        for n in heads:
-            values = {s: middle + 0.4 * ((s * 7 + n) % 5 - 2) for s in seeds}
-            made.add(arm, {"model.heads": n}, Model(size, n, 16), values)
+def sweep(outputs, *, arms=(), fixed=40.0, seeds=range(5), claims=BEATS, **about):
+    """Write a sweep with heads of a fixed size and larger standard models. Seeds vary by 1 %."""
+    made = Sweep(claims=[claims] if claims else [], **about)
+    for arm, size, mean in (("standard", 64, 40.0), ("fixed", 32, fixed), *arms):
+        for n in (2, 4, 8):
+            values = {s: mean + 0.4 * ((s * 7 + n) % 5 - 2) for s in seeds}
+            made.add(arm, Model(size, n, 16), values)
     return made.write(outputs)
 
 
-def edited(folder, pattern, change):
-    """Edit the files that match a pattern, and update their checksums."""
+def edit(folder, pattern, change):
+    """Edit the JSON files that match a pattern, and update their checksums."""
     for path in folder.glob(pattern):
         value = json.loads(path.read_text())
         change(value)
@@ -44,32 +40,32 @@ def compared(capsys, *words, outputs="outputs"):
 
 def test_versions_are_told_beside_whether_results_differ(tmp_path, capsys):
     one, other = sweep(tmp_path / "one"), sweep(tmp_path / "other")
-    for folder, code in ((one, "aaa"), (other, "bbb")):
-        facts = {"code": code}
-        edited(folder, "runs/*/attempts/*/attempt.json", lambda v, f=facts: v.update(f))
+    attempts = "runs/*/attempts/*/attempt.json"
+    edit(one, attempts, lambda facts: facts.update(code="aaa"))
+    edit(other, attempts, lambda facts: facts.update(code="bbb"))
     code, said = compared(capsys, one, other)
     assert code == 0
     assert "code: aaa -> bbb" in said
     assert "torch:" not in said
-    assert (
-        "30 of 30 values of shared seeds are equal to the last digit: nothing" in said
-    )
+    assert "30 of 30 values of shared seeds are equal to the last digit: n" in said
     assert "Every claim that both sweeps judge has the same verdict." in said
 
 
 def test_precision_and_learning_rates_of_runs_are_told(tmp_path, capsys):
     folders = [sweep(tmp_path / name) for name in ("one", "other")]
-    rates = {2: (0.01, 0.03), 4: (0.03, 0.1), 8: (0.1, 0.1)}
-    for place, folder in enumerate(folders):
+    settings = (
+        ("32-true", {2: 0.01, 4: 0.03, 8: 0.1}),
+        ("bf16-mixed", {2: 0.03, 4: 0.1, 8: 0.1}),
+    )
+    for folder, (precision, rates) in zip(folders, settings, strict=True):
 
-        def change(record, place=place):
-            config = record["config"]
-            rate = rates[config["model"]["heads"]][place]
-            precision = ("32-true", "bf16-mixed")[place]
-            config["optimizer"] = {"learning_rate": rate}
-            config["trainer"] = {"precision": precision, "threads": place}
+        def change(record, precision=precision, rates=rates):
+            rate = rates[record["config"]["model"]["heads"]]
+            record["config"]["optimizer"] = {"learning_rate": rate}
+            trainer = {"precision": precision, "threads": len(precision)}
+            record["config"]["trainer"] = trainer
 
-        edited(folder, "runs/*/run.json", change)
+        edit(folder, "runs/*/run.json", change)
     _, said = compared(capsys, *folders)
     assert said.splitlines()[1:3] == [
         "  optimizer.learning_rate: 0.01, 0.03 -> 0.03, 0.1 (4 points)",
@@ -79,8 +75,7 @@ def test_precision_and_learning_rates_of_runs_are_told(tmp_path, capsys):
 
 def test_sweeps_without_a_common_point_have_no_differences(tmp_path):
     [table] = collect(sweep(tmp_path))
-    other = replace(table, rows=[{**row, "point": "heads=99"} for row in table.rows])
-    head, *missing = differences(table, other)
+    head, *missing = differences(table, edited(table, point="heads=99"))
     assert ": 0 points in both; " in head
     assert missing == [
         "  missing in the first: 10 values.",
@@ -102,8 +97,7 @@ def test_a_flipped_claim_is_named_and_told_by_the_exit_code(tmp_path, capsys):
 def test_a_claim_that_flips_by_its_margin_says_so(tmp_path, capsys):
     def made(name, size, error=0.05):
         margin = {METRIC: {"size": size, "reason": "It does not matter."}}
-        about = {"margin": margin, "error": error}
-        return sweep(tmp_path / name, claims=IMPROVES, **about)
+        return sweep(tmp_path / name, claims=IMPROVES, margin=margin, error=error)
 
     wide = made("wide", "40 %")
     code, said = compared(capsys, wide, made("narrow", "0.001 %"))
@@ -118,12 +112,8 @@ def test_points_that_no_claim_uses_are_named_where_they_change_the_spread(
     tmp_path, capsys
 ):
     few = sweep(tmp_path / "few", claims=IMPROVES)
-    more = Sweep(claims=(IMPROVES,))
-    for arm, size in (("standard", 64), ("fixed", 32), ("further", 16)):
-        for n in HEADS:
-            values = {s: 40 + 0.4 * ((s * 7 + n) % 5 - 2) for s in range(5)}
-            more.add(arm, {"model.heads": n}, Model(size, n, 16), values)
-    _, said = compared(capsys, few, more.write(tmp_path / "more"))
+    more = sweep(tmp_path / "more", claims=IMPROVES, arms=[("further", 16, 40.0)])
+    _, said = compared(capsys, few, more)
     words = "spread pooled over 30 values of 6 points -> 45 values of 9 points"
     assert words in said
 
@@ -144,12 +134,11 @@ def test_without_shared_seeds_means_are_compared(tmp_path, capsys):
 
 
 def test_a_claim_that_one_of_them_judges_is_named(tmp_path, capsys):
-    folders = [tmp_path / "one", tmp_path / "other"]
-    for folder, claims in zip(folders, ("", IMPROVES), strict=True):
-        sweep(folder, claims=claims)
-    code, said = compared(capsys, *folders)
+    one = sweep(tmp_path / "one", claims="")
+    other = sweep(tmp_path / "other", claims=IMPROVES)
+    code, said = compared(capsys, one, other)
     assert code == 0
-    assert re.search(rf"fixed_keeps_improving.*: only {folders[1]} judges it", said)
+    assert re.search(rf"fixed_keeps_improving.*: only {other} judges it", said)
 
 
 def test_experiments_are_named_in_folders_or_without(tmp_path, capsys):

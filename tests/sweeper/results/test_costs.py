@@ -13,17 +13,17 @@ from sweeper.results.judge import judge, verdicts_on
 from sweeper.results.table import RunFiles, read_table, write_table
 from sweeper.results.verdict import Found
 from sweeper.store.runs import RunStore
-from tests.sweeper.results.synthetic import Model, Sweep
+from tests.sweeper.results.synthetic import Model, Sweep, edited
 
 
 def two_arms(seeds=5, seconds=(120.0, 100.0)):
     """Return a sweep of two arms, `standard` and `matched`, with equal FLOPs and these seconds."""
     sweep = Sweep(claims=["wins_at_equal_size"], figure="curves")
     noise = random.Random(11)
-    losses = [{seed: noise.gauss(43, 0.2) for seed in range(seeds)} for _ in range(2)]
     match = {"to": "standard heads=4", "count": "flops_per_token", "error": 0.0}
-    sweep.add("standard", {"model.heads": 4}, Model(64, 4, 16), losses[0])
-    sweep.add("matched", {"model.heads": 8}, Model(64, 8, 8), losses[1], match)
+    losses = [[noise.gauss(43, 0.2) for _ in range(seeds)] for _ in range(2)]
+    sweep.add("standard", Model(64, 4, 16), losses[0])
+    sweep.add("matched", Model(64, 8, 8), losses[1], matched=match)
     for point in sweep.points:
         of_arm = seconds[point["arm"] == "matched"]
         sweep.results[point["run"]]["seconds"] = of_arm * noise.gauss(1, 0.02)
@@ -55,9 +55,8 @@ def test_a_slow_down_of_a_fifth_is_read_in_seconds_and_not_in_flops(tmp_path):
 
 @pytest.mark.parametrize("device", ["GPU of {arm}", "A then B"])
 def test_times_on_several_kinds_of_device_are_not_compared(tmp_path, device):
-    table = two_arms().table(tmp_path)
-    rows = [{**row, "device": device.format(**row)} for row in table.rows]
-    [verdict] = verdicts_on(replace(table, rows=rows))
+    table = edited(two_arms().table(tmp_path), device=lambda row: device.format(**row))
+    [verdict] = verdicts_on(table)
     assert "at 1.00 x the FLOPs, times not comparable" in verdict.sentence
 
 
@@ -71,57 +70,50 @@ def test_times_of_runs_that_shared_a_gpu_are_not_compared(tmp_path, gpus):
     assert (contrast(table)["costs"]["seconds"] is None) == shared
 
 
+OLD = [None] * 5
+
+
 @pytest.mark.parametrize(
-    ("waited", "comparable"),
+    ("standard", "matched", "comparable"),
     [
-        ({"standard": 0.02, "matched": 0.05}, True),
-        ({"standard": 0.5, "matched": 0.5}, True),
-        ({"standard": 0.02, "matched": 0.2}, False),
-        ({"matched": 0.5}, True),
-        ({}, True),
+        ([0.02] * 5, [0.05] * 5, True),
+        ([0.5] * 5, [0.5] * 5, True),
+        ([0.02] * 5, [0.2] * 5, False),
+        ([0.4, 0.02, 0.02, 0.02, 0.02], [0.02] * 5, True),
+        (OLD, [0.5] * 5, True),
+        (OLD, OLD, True),
     ],
-    ids=["little load", "even load", "load beside one arm", "one arm is old", "old"],
+    ids=["little", "even", "beside one arm", "beside one seed", "one is old", "old"],
 )
 def test_times_are_not_compared_if_other_programs_slowed_one_arm_more(
-    tmp_path, waited, comparable
+    tmp_path, standard, matched, comparable
 ):
     sweep = two_arms()
-    for point in sweep.points:
-        result = sweep.results[point["run"]]
-        if point["arm"] in waited:
-            result["waited_seconds"] = waited[point["arm"]] * result["seconds"]
+    for result, waited in zip(
+        sweep.results.values(), [*standard, *matched], strict=True
+    ):
+        if waited:
+            result["waited_seconds"] = waited * result["seconds"]
     table = sweep.table(tmp_path)
     costs = contrast(table)["costs"]
     assert (costs["seconds"] is not None) == comparable
-    assert ("waited_seconds" in table.columns) == bool(waited)
+    assert ("waited_seconds" in table.columns) == any([*standard, *matched])
     assert contrast(read_table(write_table(tmp_path, table)))["costs"] == costs
-
-
-@pytest.mark.parametrize(("disturbed", "comparable"), [(1, True), (5, False)])
-def test_load_beside_one_of_five_seeds_hardly_changes_a_mean(
-    tmp_path, disturbed, comparable
-):
-    sweep = two_arms(seeds=5)
-    for number, point in enumerate(sweep.points):
-        result = sweep.results[point["run"]]
-        waited = 0.4 if number < disturbed else 0.02
-        result["waited_seconds"] = waited * result["seconds"]
-    costs = contrast(sweep.table(tmp_path))["costs"]
-    assert (costs["seconds"] is not None) == comparable
 
 
 def with_curves(table, times, seed=0):
     """Add training curves to a table. The standard arm needs `times` as many steps as the other."""
     noise = random.Random(seed)
-    files = {}
-    for row in table.rows:
+
+    def curve(row):
         of_arm = times if row["arm"] == "standard" else 1
         final = 2 + noise.gauss(0, 0.01)
-        losses = [
+        return [
             (step, final + 9 * (step / of_arm) ** -0.3 + noise.gauss(0, 0.003))
             for step in range(188, 1505, 188)
         ]
-        files[row["run"]] = RunFiles(curve=losses)
+
+    files = {row["run"]: RunFiles(curve=curve(row)) for row in table.rows}
     return replace(table, files=files)
 
 
@@ -159,21 +151,18 @@ def test_curves_that_cannot_be_compared_give_no_speedup(tmp_path, other):
     """The curve of a child does not show its parent's cost, and samples differ in their rows."""
     table = with_curves(two_arms().table(tmp_path), 1.5)
     for row in table.rows:
-        if row["arm"] == "matched" and other == "parent":
+        if row["arm"] == "standard":
+            continue
+        if other == "parent":
             row["parent"] = "lm1b-of-another-plan"
-        elif row["arm"] == "matched":
-            every = {"trainer.validate_every": 188}
-            table.files[row["run"]] = replace(table.files[row["run"]], config=every)
+        else:
+            table.files[row["run"]].config["trainer.validate_every"] = 188
     assert contrast(table)["speedup"] == {}
 
 
 def test_seeds_that_are_to_come_change_no_speedup(tmp_path):
     sweep = two_arms(4)
-    sweep.points = [
-        point
-        for point in sweep.points
-        if (point["arm"], point["seed"]) != ("standard", 3)
-    ]
+    sweep.points.pop(3)  # the last seed of the standard arm
     table = with_curves(sweep.table(tmp_path), 1.5)
     assert contrast(table)["speedup"]["FLOPs"][0] == pytest.approx(0.4, abs=0.1)
 
@@ -187,13 +176,13 @@ def test_curves_are_read_under_a_schedule_without_decay_to_zero(tmp_path, schedu
     for place, run in enumerate(sweep.results):
         with store.run(run).attempt(1).metrics() as metrics:
             for step in (49, 97):
-                metrics.write(
-                    {"step": step, "validation/loss": 99 - step - 0.1 * place**2}
-                )
-    [verdict] = verdicts_on(*collect(tmp_path))
-    [found] = verdict.numbers["contrasts"]
-    assert ("FLOPs" in found["speedup"]) == (schedule == "rsqrt")
-    assert (f"(schedule {schedule})" in verdict.sentence) == (schedule != "rsqrt")
+                loss = 99 - step - 0.1 * place**2
+                metrics.write({"step": step, "validation/loss": loss})
+    [table] = collect(tmp_path)
+    [verdict] = verdicts_on(table)
+    steady = schedule == "rsqrt"
+    assert ("FLOPs" in contrast(table)["speedup"]) == steady
+    assert (f"(schedule {schedule})" in verdict.sentence) != steady
 
 
 @pytest.mark.parametrize("x", ["seconds", "training_flops"])

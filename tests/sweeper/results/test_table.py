@@ -1,7 +1,6 @@
 """Tables are exported exactly, without formulas; trials choose by the validation split alone."""
 
 import csv
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -54,18 +53,6 @@ def test_every_cell_is_there_as_text_that_says_it_exactly(tmp_path):
     assert float(line[heads.index("fraction")]) == 0.1 + 0.2
     assert half_a_letter[-1] == "\\ud800"
     assert pd.read_csv(path)["whole"][0] == 29_384_705
-
-
-def test_what_the_rows_are_of_stands_beside_them(tmp_path):
-    path = write_table(tmp_path, table([CELLS]))
-    about = json.loads(path.with_suffix(".json").read_text())
-    assert about.pop("format") == 1
-    assert about == {
-        "name": "fig1",
-        "experiment": {"metric": "test/loss", "arms": {}},
-        "provenance": {},
-        "settings": {"a=1": {"a": 1}},
-    }
 
 
 @pytest.mark.parametrize("text", FORMULAS)

@@ -1,6 +1,5 @@
 """Verdicts follow the data, whether they support a claim, contradict it or leave it open."""
 
-import json
 import math
 import random
 from collections.abc import Callable, Iterable, Mapping
@@ -12,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from sweeper.results.collect import collect, write_tables
-from sweeper.results.judge import judge, verdicts_on
+from sweeper.results.judge import verdicts_on
 from sweeper.results.verdict import Decision, Verdict
 from sweeper.store.registry import CLAIMS, names
 from tests.sweeper.results.grids import Grid, figure1, theorem1
@@ -188,20 +186,6 @@ def test_what_else_varies_in_an_arm_is_not_mixed_up_and_a_missing_arm_is_named(
     assert "different values of model.heads" in found.sentence
     sweep.points = [point for point in sweep.points if point["arm"] != "standard"]
     assert "no arm standard" in verdicts(sweep, tmp_path / "missing")[WORSENS].sentence
-
-
-def test_verdicts_are_kept_beside_the_table(tmp_path):
-    figure(generous).write(tmp_path)
-
-    def written():
-        [found] = judge(tmp_path, write_tables(tmp_path, collect(tmp_path))).values()
-        return found, (tmp_path / "tables" / "fig1.claims.json").read_bytes()
-
-    found, kept = written()
-    assert [
-        (one["verdict"], one["sentence"]) for one in json.loads(kept)["verdicts"]
-    ] == [(one.verdict, one.sentence) for one in found]
-    assert written()[1] == kept
 
 
 @pytest.mark.parametrize(

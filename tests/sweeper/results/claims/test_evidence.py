@@ -34,7 +34,7 @@ from tests.sweeper.results.claims.test_claims import (
     generous,
     verdicts,
 )
-from tests.sweeper.results.finetuned import Finetuned
+from tests.sweeper.results.finetuned import finetuned
 from tests.sweeper.results.grids import FEW, Grid, figure1, theorem1
 from tests.sweeper.results.synthetic import Model, Sweep, edited, flat
 
@@ -48,7 +48,7 @@ def most_heads(sweep: Sweep) -> str:
     ("pretrainings", "expected"), [(1, OPEN), (2, OPEN), (5, SUPPORTED)]
 )
 def test_fine_tuning_seeds_alone_support_nothing(tmp_path, pretrainings, expected):
-    sweep = Finetuned(seeds=5, about={"claims": [IMPROVES]}, pretrainings=pretrainings)
+    sweep = finetuned(seeds=5, about={"claims": [IMPROVES]}, pretrainings=pretrainings)
     found = verdicts_on(sweep.table(tmp_path))
     measures = [verdict.measure for verdict in found]
     assert measures == ["SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"]
@@ -91,14 +91,16 @@ def test_runs_that_diverged_leave_their_claims_undecided_and_no_others(tmp_path)
 def test_a_pre_training_that_diverged_leaves_claims_on_its_fine_tunings_undecided(
     tmp_path,
 ):
-    sweep = Finetuned(
+    sweep = finetuned(
         seeds=5,
         pretrainings=5,
         about={"claims": [IMPROVES]},
         done=lambda task, heads, seed: (heads, seed) != (32, 4),
     )
-    sweep.table(tmp_path)
-    RunStore(tmp_path).run("pretraining-fixed-h32-s4").claim({}).finish("nan")
+    sweep.write(tmp_path)
+    [diverged, *_] = [run for run in sweep.records if run not in sweep.results]
+    assert diverged.startswith("pretraining")
+    RunStore(tmp_path).run(diverged).claim({}).finish("nan")
     for verdict in verdicts_on(*collect(tmp_path)):
         assert verdict.verdict == OPEN
         assert "1 run of the claim failed or diverged" in verdict.sentence

@@ -24,7 +24,7 @@ from sweeper.results.report.page import write_report
 from sweeper.store.errors import Faults
 from sweeper.store.numbers import short
 from sweeper.store.registry import FIGURES, names
-from tests.sweeper.results.finetuned import MODELS, Finetuned, score
+from tests.sweeper.results.finetuned import MODELS, finetuned, score
 from tests.sweeper.results.grids import (
     FEW,
     PAPER,
@@ -86,8 +86,8 @@ SWEEPS = {
         {"model/attention": ["multi_head", HOSTILE], "model.heads": [2, 3]}
     ),
     "contexts": theorem1,
-    "fine-tuned": lambda: Finetuned("fig2", seeds=3),
-    "fine-tuned, hostile": lambda: Finetuned(
+    "fine-tuned": lambda: finetuned("fig2", seeds=3),
+    "fine-tuned, hostile": lambda: finetuned(
         "table2b",
         about={
             "title": HOSTILE,
@@ -215,7 +215,7 @@ def test_means_are_geometric_from_a_factor_of_ten_but_for_percentages(
 
 
 def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed(tmp_path):
-    figure = draw("fig2", Finetuned("fig2", seeds=3).table(tmp_path))
+    figure = draw("fig2", finetuned("fig2", seeds=3).table(tmp_path))
     shown = (("test/f1", 1), ("test/exact_match", 1), ("test/accuracy", 100))
     for axes, (metric, times) in zip(figure.axes, shown, strict=True):
         drawn = np.concatenate(lines_of(axes)).astype(float)
