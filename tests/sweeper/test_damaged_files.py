@@ -25,17 +25,13 @@ ARMS = {"arms": {"one": {"label": "one"}}, "claims": [], "metric": "test/loss"}
 
 
 def plan(experiment, run):
-    point = {
-        "experiment": experiment,
-        "arm": "one",
-        "task": "lm1b",
-        "seed": 3,
-        "run": run,
-    }
+    about = {"experiment": experiment, "arm": "one", "task": "lm1b", "matched": None}
+    point = {**about, "values": {"model.heads": 5}, "seed": 3, "run": run}
+    size = {"tokens": 2003, "params_total": 17}
     return {
         "experiments": {experiment: ARMS},
-        "points": [{**point, "values": {"model.heads": 5}, "matched": None}],
-        "runs": {run: {"size": {"tokens": 2003, "params_total": 17}, "parent": None}},
+        "points": [point],
+        "runs": {run: {"size": size, "parent": None}},
         "estimate": {run: 61.0},
         "command": ["sweep.py"],
         "scale": "demo",
@@ -229,15 +225,12 @@ def test_records_are_for_their_owner_alone_and_what_is_made_of_them_may_be_hande
     try:
         run = freeze(tmp_path / "outputs", {"model.heads": 5, "seed": 3})
         write_plan(run.outputs, plan("first", run.id))
-        assert (
-            prepare.main(str(run.path))
-            == main(["report", "--outputs", str(run.outputs)])
-            == 0
-        )
+        assert prepare.main(str(run.path)) == 0
+        assert main(["report", "--outputs", str(run.outputs)]) == 0
     finally:
         os.umask(before)
     modes = {path: path.stat().st_mode & 0o077 for path in run.outputs.rglob("*")}
-    assert [path for path in modes if path.name == "digests.json"]
+    assert "digests.json" in {path.name for path in modes}
     page, tables = run.outputs / "report.html", run.outputs / "tables"
     made = {page: 0o044, tables: 0o055, **dict.fromkeys(tables.iterdir(), 0o044)}
     assert {path: mode for path, mode in modes.items() if mode} == made

@@ -89,16 +89,6 @@ def test_every_experiment_plans_at_every_scale_it_defines(planned, name, scale):
         assert run.parent is None or order.index(run.parent) < order.index(run.id)
 
 
-def test_where_each_seed_pretrains_no_two_of_them_share_weights(plan):
-    found = plan("experiment=table1", "scale=gpu", "seed=0,1,2")
-    children = [run for run in found.runs.values() if run.parent]
-    points = {str(point.values) for point in found.points}
-    assert len({run.parent for run in children}) == 3 * len(points)
-    assert len(children) == 2 * 3 * len(points)
-    for child in children:
-        assert found.runs[child.parent].config["seed"] == child.config["seed"]
-
-
 def sizes(found, arm):
     runs = {point.run for point in found.points if point.arm == arm}
     return {found.runs[run].size["params_total"] for run in runs}

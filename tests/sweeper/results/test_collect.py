@@ -5,12 +5,12 @@ import shutil
 
 import pytest
 
-from sweeper.results.collect import collect, write_tables
+from sweeper.results.collect import collect
 from sweeper.results.judge import verdicts_on
 from sweeper.results.paper_tables import summarise
 from sweeper.results.points import points
 from sweeper.results.remarks import missing, mixed, not_learned, standing
-from sweeper.results.table import COLUMNS, exported
+from sweeper.results.table import COLUMNS
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.finetuned import FINETUNE, MODELS, finetuned, score
 from tests.sweeper.results.grids import figure1, one_arm
@@ -118,23 +118,6 @@ def test_a_key_that_one_arm_fixes_and_another_varies_has_a_cell_in_both(tmp_path
     for record, steps in zip(sweep.records.values(), (4, 8), strict=True):
         record["config"]["trainer"] = {"steps": steps}
     assert [row["trainer.steps"] for row in sweep.table(tmp_path).rows] == [4, 8]
-
-
-def test_collecting_twice_gives_the_same_bytes_and_touches_no_record(tmp_path):
-    figure1(seeds=2, done=lambda arm, model, seed: seed == 0).write(tmp_path)
-
-    def contents(folder):
-        found = [path for path in (tmp_path / folder).rglob("*") if path.is_file()]
-        return {path: path.read_bytes() for path in found}
-
-    records = contents("runs")
-    [table] = write_tables(tmp_path, collect(tmp_path))
-    first = contents("tables")
-    assert write_tables(tmp_path, collect(tmp_path, ["fig1"])) == [table]
-    assert contents("tables") == first
-    assert contents("runs") == records
-    path = exported(tmp_path, table)
-    assert set(first) == {path, path.with_suffix(".json")}
 
 
 def test_a_cell_is_nothing_a_truth_value_a_number_or_words(tmp_path):

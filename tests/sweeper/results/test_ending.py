@@ -96,13 +96,6 @@ def test_without_a_finished_run_no_figure_is_drawn_or_named(tmp_path):
     assert not (tmp_path / "figures" / "fig1.png").exists()
 
 
-def test_what_is_missing_is_said_once(tmp_path):
-    sweep = by_hand({"model.heads": [2, 3]})
-    sweep.points[0]["run"] = "another-run"
-    sweep.write(tmp_path)
-    assert "\n".join(ended(tmp_path, "grid")).count("1 of 4 runs missing") == 1
-
-
 def test_another_experiment_that_cannot_be_judged_keeps_no_sweep_from_its_page(
     tmp_path,
 ):

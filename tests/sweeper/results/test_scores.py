@@ -137,9 +137,23 @@ def test_each_metric_may_go_its_own_way():
         judge_scores(table, better="loss=lower")
 
 
-def test_a_row_without_a_partner_is_named():
-    [found] = judge_scores(scores({"a": 0.0, "b": 0.6})[:-1], better="lower")
-    words = "The comparison rests on 5 pairs. Not used, without a partner: 1 row."
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda table: table[:-1],
+            "The comparison rests on 5 pairs. Not used, without a partner: 1 row.",
+        ),
+        (
+            lambda table: table.assign(seed=range(12)),
+            "The arms have 6 and 6 rows; the comparison does not pair them by seed.",
+        ),
+    ],
+    ids=["one row", "all rows"],
+)
+def test_rows_without_a_partner_are_named(change, words):
+    table = scores({"a": 0.0, "b": 0.6})
+    [found] = judge_scores(change(table), better="lower")
     assert words in found.sentence
 
 
@@ -186,16 +200,17 @@ def test_seeds_that_are_equal_numbers_are_one_seed():
     table = scores({"a": 0.0, "b": -0.6})
     spelled = table.assign(seed=table["seed"].astype(str))
     spelled.loc[spelled["arm"] == "b", "seed"] += ".0"
-    found = [judge_scores(one, better="lower")[0].sentence for one in (table, spelled)]
-    assert found[0] == found[1]
+    [found], [expected] = (judge_scores(t, better="lower") for t in (spelled, table))
+    assert found.sentence == expected.sentence
     with pytest.raises(UserError, match="Arm a has two rows with seed=0"):
         judge_scores(pd.concat([table, spelled.assign(seed=" 0.0")]), better="lower")
 
 
 def test_the_first_arm_of_the_file_is_the_baseline_of_every_metric():
-    table = by_metric({"a": 0.0, "b": -0.6}, "loss", "error")
-    table = pd.concat([table[table["metric"] == "loss"], table[::-1]]).drop_duplicates()
-    found = judge_scores(table, better="lower")
+    loss, error = (
+        scores({"a": 0.0, "b": -0.6}, metric=one) for one in ("loss", "error")
+    )
+    found = judge_scores(pd.concat([loss, error[::-1]]), better="lower")
     assert [one.claim for one in found] == ["b", "b"]
 
 

@@ -93,14 +93,10 @@ class Browser:
         self._post("execute/async", {"script": _FILLED, "args": []})
         self.run("")
 
-    def size(self, width, height=900):
-        """Set the size of the window in pixels."""
-        metrics = {
-            "width": width,
-            "height": height,
-            "deviceScaleFactor": 1,
-            "mobile": False,
-        }
+    def size(self, width):
+        """Set the width of the window in pixels."""
+        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1}
+        metrics |= {"mobile": False}
         self._command("Emulation.setDeviceMetricsOverride", metrics)
 
     def prefer(self, scheme):
@@ -114,13 +110,9 @@ class Browser:
         self._post("execute/async", {"script": _DRAWN, "args": []})
         return result
 
-    def click(self, selector, place=0):
-        """Click one of the elements that match."""
-        self.run(
-            "document.querySelectorAll(arguments[0])[arguments[1]].click()",
-            selector,
-            place,
-        )
+    def click(self, selector):
+        """Click the first element that matches."""
+        self.run("document.querySelector(arguments[0]).click()", selector)
 
     def wait_for(self, selector, words):
         """Wait until an element has these words, even if the page reloads meanwhile."""
