@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from sweeper.results.collect import collect
@@ -188,9 +189,12 @@ class Sweep:
                     attempt.finish("done")
         return outputs
 
-    def table(self, outputs: Path) -> Table:
-        """Write the sweep to disk and return its table."""
-        [table] = collect(self.write(outputs, attempts=False), [self.name])
+    def table(self, outputs: Path | None = None) -> Table:
+        """Return the table of the sweep. If `outputs` is set, the sweep stays there on disk."""
+        with TemporaryDirectory() as folder:
+            attempts = bool(self.attempts)
+            written = self.write(outputs or Path(folder), attempts=attempts)
+            [table] = collect(written, [self.name])
         return table
 
 

@@ -24,11 +24,11 @@ def one_point(*measured):
     return one_arm("model.heads", {2: measured})
 
 
-def test_a_row_a_point_and_seed_whose_columns_have_a_schema(tmp_path):
+def test_a_row_a_point_and_seed_whose_columns_have_a_schema():
     sweep = figure1(seeds=2)
     for point in sweep.points:
         point["values"]["task.sequence_length"] = 257
-    table = sweep.table(tmp_path)
+    table = sweep.table()
     keys = {(row["arm"], row["point"], row["seed"]) for row in table.rows}
     assert len(keys) == len(table.rows)
     assert [row["run"] for row in table.rows] == [one["run"] for one in sweep.points]
@@ -37,11 +37,11 @@ def test_a_row_a_point_and_seed_whose_columns_have_a_schema(tmp_path):
         assert column.startswith(("model.", "test/")) or column in COLUMNS, column
 
 
-def test_a_finished_run_fills_every_column(tmp_path):
+def test_a_finished_run_fills_every_column():
     sweep = one_point(43.7)
     [result] = sweep.results.values()
     result["energy_joules"] = 61.5  # earlier versions wrote this key
-    [row] = sweep.table(tmp_path).rows
+    [row] = sweep.table().rows
     wanted = {
         "arm": "fixed",
         "point": "heads=2",
@@ -59,8 +59,8 @@ def test_a_finished_run_fills_every_column(tmp_path):
     assert "energy_joules" not in row
 
 
-def test_the_match_is_in_the_row(tmp_path):
-    rows = figure1(seeds=1).table(tmp_path).rows
+def test_the_match_is_in_the_row():
+    rows = figure1(seeds=1).table().rows
     [first, _] = [row for row in rows if row["arm"] == "matched"]
     assert first["matched_to"] == "standard embedding_size=96 heads=8"
     assert first["match_count"] == "params_total"
@@ -83,12 +83,11 @@ def test_unfinished_runs_keep_their_row_and_their_size(tmp_path):
     assert all(row.get(METRIC) is None for row in table.rows[:3])
 
 
-def test_a_finished_run_without_the_metric_says_which_metric_it_lacks(tmp_path):
+def test_a_finished_run_without_the_metric_says_which_metric_it_lacks():
     sweep = one_point(43.7, 43.9)
     sweep.metric = "test/accuracy"
     assert (
-        missing(sweep.table(tmp_path))
-        == "2 of 2 runs missing: 2 done without test/accuracy."
+        missing(sweep.table()) == "2 of 2 runs missing: 2 done without test/accuracy."
     )
 
 
@@ -101,26 +100,26 @@ def test_a_planned_run_whose_folder_is_gone_has_a_row_and_is_missing(tmp_path):
     assert missing(table) == "1 of 2 runs missing: 1 not started."
 
 
-def test_points_are_told_apart_where_two_keys_end_alike(tmp_path):
+def test_points_are_told_apart_where_two_keys_end_alike():
     sweep = Sweep(labels={"grid": "grid"})
     values = {"model.attention.name": "latent", "task.name": "lm1b", "model.heads": 3}
     sweep.add("grid", Model(64, 3, 32), [43.0], values)
-    table = sweep.table(tmp_path)
+    table = sweep.table()
     name = "model.attention.name=latent task.name=lm1b heads=3"
     assert table.rows[0]["point"] == name
     assert table.settings == {name: values}
 
 
-def test_a_key_that_one_arm_fixes_and_another_varies_has_a_cell_in_both(tmp_path):
+def test_a_key_that_one_arm_fixes_and_another_varies_has_a_cell_in_both():
     sweep = Sweep(labels={"a": "a", "b": "b"})
     sweep.add("a", SMALL, [43.0], {})
     sweep.add("b", Model(64, 4, 32), [42.0], {"trainer.steps": 8})
     for record, steps in zip(sweep.records.values(), (4, 8), strict=True):
         record["config"]["trainer"] = {"steps": steps}
-    assert [row["trainer.steps"] for row in sweep.table(tmp_path).rows] == [4, 8]
+    assert [row["trainer.steps"] for row in sweep.table().rows] == [4, 8]
 
 
-def test_a_cell_is_nothing_a_truth_value_a_number_or_words(tmp_path):
+def test_a_cell_is_nothing_a_truth_value_a_number_or_words():
     sweep = one_point(43.7)
     values = {
         "data.pieces": [7, 11],
@@ -129,7 +128,7 @@ def test_a_cell_is_nothing_a_truth_value_a_number_or_words(tmp_path):
         "data.root": None,
     }
     sweep.points[0]["values"] |= values
-    table = sweep.table(tmp_path)
+    table = sweep.table()
     [row] = table.rows
     found = {key: row[key] for key in values}
     assert found == values | {"data.pieces": "[7,11]", "data.name": None}
@@ -137,23 +136,16 @@ def test_a_cell_is_nothing_a_truth_value_a_number_or_words(tmp_path):
     assert all(isinstance(row.get(column), plain) for column in table.columns)
 
 
-def finished(folder, *attempts, seed=0, **result):
-    """Write these attempts of a seed's run. Each resumes the one before; the last one finishes."""
-    [id] = [row["run"] for row in collect(folder)[0].rows if row["seed"] == seed]
-    run = RunStore(folder).run(id)
-    for facts in attempts:
-        attempt = run.claim({"continues": len(run.attempts()), **facts})
-    measured = {"metrics": {METRIC: 43.0}, "device": "2 x card"}
-    run.publish_result(attempt, measured | result)
-
-
 def test_a_run_that_was_continued_names_all_that_trained_it_and_is_marked(tmp_path):
-    one_point(None).write(tmp_path)
+    sweep = one_point(None)
+    run = RunStore(sweep.write(tmp_path)).run(*sweep.records)
     first = {"code": "aaa", "code_parts": {"models": "1", "tasks": "1"}}
     then = {"code": "bbb", "code_parts": {"models": "2", "tasks": "1"}}
     old = {"versions": {"torch": "2.7"}, "hardware": {"cpu": "chip"}}
     new = {"versions": {"torch": "2.8"}, "hardware": {"cpu": "chip", "gpu": "card"}}
-    finished(tmp_path, first | old, first | new, then | new)
+    for before, facts in enumerate((first | old, first | new, then | new)):
+        attempt = run.claim({"continues": before, **facts})
+    run.publish_result(attempt, {"metrics": {METRIC: 43.0}, "device": "2 x card"})
     [table] = collect(tmp_path)
     told = [table.rows[0][column] for column in ("code", "torch", "device")]
     assert told == ["aaa then bbb", "2.7 then 2.8", "chip then 2 x card"]
@@ -165,12 +157,12 @@ def test_a_run_that_was_continued_names_all_that_trained_it_and_is_marked(tmp_pa
     ]
 
 
-def test_runs_on_data_that_differ_though_the_text_is_one_are_marked(tmp_path):
-    one_point(None, None).write(tmp_path)
-    for seed, digest in enumerate(("ab" * 32, "cd" * 32)):
-        finished(tmp_path, {}, seed=seed, data={"sha256": digest})
+def test_runs_on_data_that_differ_though_the_text_is_one_are_marked():
+    sweep = one_point(43.0, 43.0)
+    for result, letters in zip(sweep.results.values(), ("ab", "cd"), strict=True):
+        result["data"] = {"sha256": 32 * letters}
     told = "Runs on 2 different preparations of the same data: abababab, cdcdcdcd."
-    assert mixed(collect(tmp_path)[0]) == [told]
+    assert mixed(sweep.table()) == [told]
 
 
 SAME, OTHER = {"tasks": "1"}, {"tasks": "2"}
@@ -186,19 +178,17 @@ SAME, OTHER = {"tasks": "1"}, {"tasks": "2"}
     ],
     ids=["commits alike", "differ", "tasks", "unknown"],
 )
-def test_versions_are_mixed_where_something_that_trains_differs(
-    tmp_path, one, other, told
-):
-    one_point(None, None).write(tmp_path)
-    for seed, facts in enumerate((one, other)):
+def test_versions_are_mixed_where_something_that_trains_differs(one, other, told):
+    sweep = one_point(43.0, 43.0)
+    for run, facts in zip(sweep.records, (one, other), strict=True):
         keys = ("code", "code_parts")
-        finished(tmp_path, dict(zip(keys, facts, strict=False)), seed=seed)
+        sweep.attempts[run] = dict(zip(keys, facts, strict=False))
     expected = [f"Runs of 2 versions of the program: {told}"] if told else []
-    assert mixed(collect(tmp_path)[0]) == expected
+    assert mixed(sweep.table()) == expected
 
 
-def test_the_parameters_of_a_row_are_those_of_its_pre_training(tmp_path):
-    rows = finetuned().table(tmp_path).rows
+def test_the_parameters_of_a_row_are_those_of_its_pre_training():
+    rows = finetuned().table().rows
     assert {row["task"] for row in rows} == {"pretraining", "squad", "mnli"}
     for row in rows:
         assert row["params_total"] == MODELS[row["model.heads"]].size["params_total"]
@@ -207,8 +197,8 @@ def test_the_parameters_of_a_row_are_those_of_its_pre_training(tmp_path):
 @pytest.mark.parametrize(
     "metric", [m for metrics in FINETUNE.values() for m in metrics]
 )
-def test_a_point_holds_the_seeds_of_the_task_that_the_metric_is_of(tmp_path, metric):
-    table = finetuned(seeds=3).table(tmp_path)
+def test_a_point_holds_the_seeds_of_the_task_that_the_metric_is_of(metric):
+    table = finetuned(seeds=3).table()
     assert missing(table) == ""
     times = 100 if metric == "test/accuracy" else 1  # points are in per cent
     for point, model in zip(points(table, metric), MODELS.values(), strict=True):
@@ -216,11 +206,11 @@ def test_a_point_holds_the_seeds_of_the_task_that_the_metric_is_of(tmp_path, met
         assert point.values == wanted
 
 
-def test_what_is_unfinished_counts_pre_training_too(tmp_path):
+def test_what_is_unfinished_counts_pre_training_too():
     def done(task, heads, seed):
         return (task, heads) != ("pretraining", 12)
 
-    table = finetuned(done=done).table(tmp_path)
+    table = finetuned(done=done).table()
     assert missing(table) == f"1 of {3 + 3 * 2 * 2} runs missing: 1 not started."
     found = points(table, "test/loss")  # no fine-tuned task has this metric
     assert [list(point.runs) for point in found] == [[0]] * len(MODELS)
@@ -235,8 +225,8 @@ def test_what_is_unfinished_counts_pre_training_too(tmp_path):
     ],
     ids=["a bag of words is worse", "many", "a point without a name"],
 )
-def test_settings_at_chance_are_not_learned(tmp_path, at_chance, others, closing):
-    table = finetuned("fig2", seeds=1).table(tmp_path)
+def test_settings_at_chance_are_not_learned(at_chance, others, closing):
+    table = finetuned("fig2", seeds=1).table()
     of_mnli = [row for row in table.rows if row["task"] == "mnli"]
     for row in of_mnli[:at_chance]:
         row |= {"test/accuracy": 0.3531, **others}
@@ -245,13 +235,13 @@ def test_settings_at_chance_are_not_learned(tmp_path, at_chance, others, closing
     assert told.endswith(closing)
 
 
-def compared(folder, *metrics, **about):
+def compared(*metrics, **about):
     """Return the table of models with 2, 3 and more heads that measured these metrics."""
     heads = range(2, 2 + len(metrics))
     sweep = one_arm("model.heads", {n: [1.0] for n in heads}, **about)
     for result, own in zip(sweep.results.values(), metrics, strict=True):
         result["metrics"] = {f"test/{name}": value for name, value in own.items()}
-    return sweep.table(folder)
+    return sweep.table()
 
 
 @pytest.mark.parametrize(
@@ -262,25 +252,23 @@ def compared(folder, *metrics, **about):
     ],
     ids=["a baseline of zero", "each run has data of its own"],
 )
-def test_each_run_is_compared_with_the_unigram_on_its_own_data(
-    tmp_path, measured, told
-):
+def test_each_run_is_compared_with_the_unigram_on_its_own_data(measured, told):
     names = ("perplexity", "unigram_perplexity")
     models = [dict(zip(names, own, strict=True)) for own in measured]
-    [found] = not_learned(compared(tmp_path, *models))
+    [found] = not_learned(compared(*models))
     assert told in found
 
 
-def test_models_without_n_gram_models_are_left_out_of_all_models(tmp_path):
+def test_models_without_n_gram_models_are_left_out_of_all_models():
     grams = {"unigram": 90.0, "bigram": 40.0, "trigram": 20.0}
     reached = {f"{name}_perplexity": value for name, value in grams.items()}
     models = {"perplexity": 30.0} | reached, {"perplexity": 15.0}
-    [told] = standing(compared(tmp_path, *models))
+    [told] = standing(compared(*models))
     assert told.endswith("; models without a parent are between bigram and trigram.")
 
 
 @pytest.mark.parametrize("metric", ["perplexity", "perplexity_per_word", "loss"])
-def test_a_language_model_no_better_than_the_unigram_is_not_learned(tmp_path, metric):
+def test_a_language_model_no_better_than_the_unigram_is_not_learned(metric):
     """A word has two pieces here, so the unigram model's perplexity per word is 100 squared.
 
     The table in the terminal and each verdict also say that runs have not learned.
@@ -295,7 +283,7 @@ def test_a_language_model_no_better_than_the_unigram_is_not_learned(tmp_path, me
         for loss in (3.0, 4.6)
     ]
     about = {"metric": f"test/{metric}", "claims": ["fixed_keeps_improving"]}
-    table = compared(tmp_path, *models, **about)
+    table = compared(*models, **about)
     [told] = not_learned(table)
     assert "1 of 2 runs did not learn and scored no better than the unigram: " in told
     assert told.endswith("heads=3 (1 of 1 seed).")

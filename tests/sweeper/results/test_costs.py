@@ -37,7 +37,7 @@ def contrast(table):
 
 
 def test_a_slow_down_of_a_fifth_is_read_in_seconds_and_not_in_flops(tmp_path):
-    table = two_arms().table(tmp_path)
+    table = two_arms().table()
     costs = contrast(table)["costs"]
     expected = pytest.approx(1 / 1.2, abs=0.03)
     assert costs == {"FLOPs": pytest.approx(1), "seconds": expected}
@@ -54,20 +54,19 @@ def test_a_slow_down_of_a_fifth_is_read_in_seconds_and_not_in_flops(tmp_path):
 
 
 @pytest.mark.parametrize("device", ["GPU of {arm}", "A then B"])
-def test_times_on_several_kinds_of_device_are_not_compared(tmp_path, device):
-    table = edited(two_arms().table(tmp_path), device=lambda row: device.format(**row))
+def test_times_on_several_kinds_of_device_are_not_compared(device):
+    table = edited(two_arms().table(), device=lambda row: device.format(**row))
     [verdict] = verdicts_on(table)
     assert "at 1.00 x the FLOPs, times not comparable" in verdict.sentence
 
 
 @pytest.mark.parametrize("gpus", [["GPU-a", "GPU-a"], ["GPU-a", "GPU-b"]])
-def test_times_of_runs_that_shared_a_gpu_are_not_compared(tmp_path, gpus):
+def test_times_of_runs_that_shared_a_gpu_are_not_compared(gpus):
     sweep = two_arms(seeds=1, seconds=(1e6, 1e6))
     for run, gpu in zip(sweep.records, gpus, strict=True):
         sweep.attempts[run] = {"visible_gpus": gpu}
-    [table] = collect(sweep.write(tmp_path))
     shared = len({*gpus}) == 1
-    assert (contrast(table)["costs"]["seconds"] is None) == shared
+    assert (contrast(sweep.table())["costs"]["seconds"] is None) == shared
 
 
 OLD = [None] * 5
@@ -94,7 +93,7 @@ def test_times_are_not_compared_if_other_programs_slowed_one_arm_more(
     ):
         if waited:
             result["waited_seconds"] = waited * result["seconds"]
-    table = sweep.table(tmp_path)
+    table = sweep.table()
     costs = contrast(table)["costs"]
     assert (costs["seconds"] is not None) == comparable
     assert ("waited_seconds" in table.columns) == any([*standard, *matched])
@@ -117,8 +116,8 @@ def with_curves(table, times, seed=0):
     return replace(table, files=files)
 
 
-def test_an_arm_that_needs_half_as_many_steps_again_reads_so(tmp_path):
-    table = two_arms().table(tmp_path)
+def test_an_arm_that_needs_half_as_many_steps_again_reads_so():
+    table = two_arms().table()
     near = covered = 0
     for repetition in range(20):
         speedup = contrast(with_curves(table, 1.5, repetition))["speedup"]
@@ -130,8 +129,8 @@ def test_an_arm_that_needs_half_as_many_steps_again_reads_so(tmp_path):
     assert covered >= 18
 
 
-def test_a_speedup_turns_with_its_sides(tmp_path):
-    slower = contrast(with_curves(two_arms().table(tmp_path), 1 / 1.5))["speedup"]
+def test_a_speedup_turns_with_its_sides():
+    slower = contrast(with_curves(two_arms().table(), 1 / 1.5))["speedup"]
     assert math.exp(-slower["FLOPs"][0]) == pytest.approx(1.5, abs=0.1)
     speedup = {"FLOPs": [-0.4, -0.5, -0.3]}
     worse = Found("it", -0.1, -0.15, -0.05, "log ratio", {}, speedup)
@@ -141,15 +140,15 @@ def test_a_speedup_turns_with_its_sides(tmp_path):
 @pytest.mark.parametrize(
     ("times", "seeds"), [(1.5, 2), (20.0, 5)], ids=["few seeds", "off the curve"]
 )
-def test_what_does_not_lie_on_a_curve_gives_no_speedup(tmp_path, times, seeds):
-    found = contrast(with_curves(two_arms(seeds).table(tmp_path), times))
+def test_what_does_not_lie_on_a_curve_gives_no_speedup(times, seeds):
+    found = contrast(with_curves(two_arms(seeds).table(), times))
     assert found["speedup"] == {}
 
 
 @pytest.mark.parametrize("other", ["parent", "rows"])
-def test_curves_that_cannot_be_compared_give_no_speedup(tmp_path, other):
+def test_curves_that_cannot_be_compared_give_no_speedup(other):
     """The curve of a child does not show its parent's cost, and samples differ in their rows."""
-    table = with_curves(two_arms().table(tmp_path), 1.5)
+    table = with_curves(two_arms().table(), 1.5)
     for row in table.rows:
         if row["arm"] == "standard":
             continue
@@ -160,10 +159,10 @@ def test_curves_that_cannot_be_compared_give_no_speedup(tmp_path, other):
     assert contrast(table)["speedup"] == {}
 
 
-def test_seeds_that_are_to_come_change_no_speedup(tmp_path):
+def test_seeds_that_are_to_come_change_no_speedup():
     sweep = two_arms(4)
     sweep.points.pop(3)  # the last seed of the standard arm
-    table = with_curves(sweep.table(tmp_path), 1.5)
+    table = with_curves(sweep.table(), 1.5)
     assert contrast(table)["speedup"]["FLOPs"][0] == pytest.approx(0.4, abs=0.1)
 
 
@@ -186,8 +185,8 @@ def test_curves_are_read_under_a_schedule_without_decay_to_zero(tmp_path, schedu
 
 
 @pytest.mark.parametrize("x", ["seconds", "training_flops"])
-def test_a_figure_shows_a_table_over_its_costs(tmp_path, x):
-    table = two_arms(seconds=(120.0, 60.0)).table(tmp_path)
+def test_a_figure_shows_a_table_over_its_costs(x):
+    table = two_arms(seconds=(120.0, 60.0)).table()
     [axes] = figure_of(replace(table, experiment={**table.experiment, "x": x})).axes
     drawn = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 1]
     costs = [row[x] for row in table.rows]  # five seeds per arm

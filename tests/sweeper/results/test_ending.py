@@ -37,8 +37,8 @@ def shown(page):
     return [one["name"] for one in content_of(page)["experiments"]]
 
 
-def test_each_verdict_has_a_line_that_says_what_would_decide_it(tmp_path):
-    table = figure1(noise=0.008).table(tmp_path)
+def test_each_verdict_has_a_line_that_says_what_would_decide_it():
+    table = figure1(noise=0.008).table()
     verdicts = verdicts_on(table)
     for width in (80, 200):
         lines = [line.plain for line in brief([table], {table.name: verdicts}, width)]
@@ -54,17 +54,17 @@ def test_each_verdict_has_a_line_that_says_what_would_decide_it(tmp_path):
     assert price in printed.getvalue()
 
 
-def test_what_a_reader_must_know_has_a_line_that_experiments_share(tmp_path):
-    table = figure1(grid=FEW, seeds=1).table(tmp_path)
+def test_what_a_reader_must_know_has_a_line_that_experiments_share():
+    table = figure1(grid=FEW, seeds=1).table()
     table = edited(table, code=lambda row: row["run"])
     tables = [replace(table, name=name) for name in ("one", "two")]
     [line] = [line.plain for line in brief(tables, {"one": [], "two": []}, 200)]
     assert line == f"one, two: Runs of {len(table.rows)} versions of the program."
 
 
-def test_measures_that_agree_share_a_line(tmp_path):
+def test_measures_that_agree_share_a_line():
     about = {"claims": ["fixed_keeps_improving"]}
-    table = finetuned("fig2", about=about).table(tmp_path)
+    table = finetuned("fig2", about=about).table()
     [_, row] = brief([table], {"fig2": verdicts_on(table)}, 200)
     assert "fixed_keeps_improving" in row.plain
 

@@ -110,15 +110,15 @@ PRETRAINED = finetuned(
     "fig2", seeds=5, pretrainings=1, about={"claims": ["fixed_keeps_improving"]}
 )
 TABLES = {
-    "trained": lambda folder: figure1().table(folder),
-    "mixed code": lambda folder: replace(figure1().table(folder), code=CODE),
+    "trained": lambda: figure1().table(),
+    "mixed code": lambda: replace(figure1().table(), code=CODE),
     "one pre-training": PRETRAINED.table,
 }
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_that_a_sweep_wrote_has_the_verdicts_of_its_page(name, tmp_path):
-    table = TABLES[name](tmp_path)
+    table = TABLES[name]()
     expected, judged = (
         [(one.claim, one.verdict, one.measure) for one in verdicts]
         for verdicts in (verdicts_on(table), judge_table(write_table(tmp_path, table)))
@@ -190,7 +190,7 @@ def test_the_command_prints_verdicts_and_tells_by_its_exit_code(tmp_path, capsys
     ids=["an empty line", "cut off", "semicolons", "a short row"],
 )
 def test_a_damaged_table_is_one_sentence(tmp_path, capsys, damage, damaged):
-    path = write_table(tmp_path, figure1().table(tmp_path))
+    path = write_table(tmp_path, figure1().table())
     path.write_text(damage(path.read_text()))
     assert (main(["judge", str(path)]) == 2) == damaged
     assert "Traceback" not in capsys.readouterr().err

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,17 +41,17 @@ SUPPORTED, NOT, SAME, OPEN = Decision
 MARGIN = {METRIC: {"size": "1 %", "reason": "No one would mind."}}
 
 
-def verdicts(sweep: Sweep, folder: Path) -> dict[str, Verdict]:
-    return {verdict.claim: verdict for verdict in verdicts_on(sweep.table(folder))}
+def verdicts(sweep: Sweep) -> dict[str, Verdict]:
+    return {verdict.claim: verdict for verdict in verdicts_on(sweep.table())}
 
 
-def answers(sweep: Sweep, folder: Path) -> dict[str, Decision]:
-    return {claim: one.verdict for claim, one in verdicts(sweep, folder).items()}
+def answers(sweep: Sweep) -> dict[str, Decision]:
+    return {claim: one.verdict for claim, one in verdicts(sweep).items()}
 
 
-def judged(sweep: Sweep, claim: str, folder: Path) -> Verdict:
+def judged(sweep: Sweep, claim: str) -> Verdict:
     sweep.claims = [claim]
-    return verdicts(sweep, folder)[claim]
+    return verdicts(sweep)[claim]
 
 
 def add(
@@ -108,8 +107,8 @@ WORLDS = {
 
 
 @pytest.mark.parametrize(("truth", "expected"), WORLDS.values(), ids=WORLDS.keys())
-def test_the_verdict_is_the_truth(tmp_path, truth, expected):
-    found = answers(figure(truth), tmp_path)
+def test_the_verdict_is_the_truth(truth, expected):
+    found = answers(figure(truth))
     assert (found[WORSENS], found[IMPROVES], found[BEATS]) == expected
 
 
@@ -130,39 +129,39 @@ def test_every_claim_that_exists_is_tested_here():
     ],
     ids=["better", "worse", "no further", "alike"],
 )
-def test_larger_heads_are_judged_by_all_of_their_curve(tmp_path, truth, expected):
+def test_larger_heads_are_judged_by_all_of_their_curve(truth, expected):
     sizes = (3, 7, 13, 29)
     sweep = of(("fixed", Model(64, 4, size), truth(size), {}) for size in sizes)
-    found = judged(sweep, LARGER, tmp_path)
+    found = judged(sweep, LARGER)
     assert found.verdict == expected
     assert "rom 3 to 29 head sizes" in found.sentence
     assert "still from 7 to 29" in found.sentence
 
 
-def test_arms_that_differ_less_than_the_margin_are_called_alike(tmp_path):
+def test_arms_that_differ_less_than_the_margin_are_called_alike():
     sweep = figure(flat)
     sweep.margin = {sweep.metric: {"size": "3 %", "reason": "No one would mind."}}
-    found = verdicts(sweep, tmp_path / "wide")
+    found = verdicts(sweep)
     assert {verdict.verdict for verdict in found.values()} == {SAME}
     assert "All within 3 %: No one would mind." in found[WORSENS].sentence
     sweep.margin = {sweep.metric: {"size": 0.01, "reason": "Everyone would."}}
-    found = verdicts(sweep, tmp_path / "narrow")
+    found = verdicts(sweep)
     assert {verdict.verdict for verdict in found.values()} == {OPEN}
     assert found[WORSENS].numbers["price"]["seeds"] > 5
     assert "A decision needs about" in found[WORSENS].sentence
 
 
-def test_where_higher_is_better_the_same_numbers_say_the_opposite(tmp_path):
+def test_where_higher_is_better_the_same_numbers_say_the_opposite():
     def mirrored(model):
         return 100.0 - generous(model)
 
-    loss = answers(figure(mirrored), tmp_path / "loss")
-    accuracy = answers(as_accuracy(figure(mirrored)), tmp_path / "accuracy")
+    loss = answers(figure(mirrored))
+    accuracy = answers(as_accuracy(figure(mirrored)))
     assert set(accuracy.values()) == {SUPPORTED}
     assert loss[IMPROVES] == loss[WORSENS] == NOT
 
 
-def test_the_strict_form_admits_no_larger_model(tmp_path):
+def test_the_strict_form_admits_no_larger_model():
     """A fixed model does not count if it wins only because it has more parameters."""
 
     def large_wins(model):
@@ -170,22 +169,20 @@ def test_the_strict_form_admits_no_larger_model(tmp_path):
 
     grid = Grid(fixed_heads=(2, 4, 8, 331))
     assert Model(64, 331, 32).size["params_total"] > 7e6
-    found = verdicts(figure(large_wins, grid), tmp_path)[BEATS]
+    found = verdicts(figure(large_wins, grid))[BEATS]
     assert found.verdict == NOT
     assert not any("331" in one["words"] for one in found.numbers["contrasts"])
 
 
-def test_what_else_varies_in_an_arm_is_not_mixed_up_and_a_missing_arm_is_named(
-    tmp_path,
-):
+def test_what_else_varies_in_an_arm_is_not_mixed_up_and_a_missing_arm_is_named():
     sweep = figure(generous)
     values = {"model.embedding_size": 64, "model.heads": 4, "model.layers": 5}
     sweep.add("standard", Model(64, 4, 16), [41.0, 42.0], values)
-    found = verdicts(sweep, tmp_path / "varies")[WORSENS]
+    found = verdicts(sweep)[WORSENS]
     assert found.verdict == OPEN
     assert "different values of model.heads" in found.sentence
     sweep.points = [point for point in sweep.points if point["arm"] != "standard"]
-    assert "no arm standard" in verdicts(sweep, tmp_path / "missing")[WORSENS].sentence
+    assert "no arm standard" in verdicts(sweep)[WORSENS].sentence
 
 
 @pytest.mark.parametrize(
@@ -198,7 +195,7 @@ def test_what_else_varies_in_an_arm_is_not_mixed_up_and_a_missing_arm_is_named(
     ids=["heads alone differ", "the feed-forward size too", "the parameters too"],
 )
 def test_standard_models_are_compared_if_they_differ_in_heads_only(
-    tmp_path, sizes, feedforward, expected
+    sizes, feedforward, expected
 ):
     sweep = of(
         (
@@ -209,7 +206,7 @@ def test_standard_models_are_compared_if_they_differ_in_heads_only(
         )
         for heads, size, layer in zip((2, 4, 8), sizes, feedforward, strict=True)
     )
-    found = judged(sweep, WORSENS, tmp_path)
+    found = judged(sweep, WORSENS)
     assert found.verdict == expected
     if expected is OPEN:
         assert found.sentence == (
@@ -228,8 +225,8 @@ def test_standard_models_are_compared_if_they_differ_in_heads_only(
     ],
     ids=["as derived", "as in the theorem", "a mask changes nothing", "no knee"],
 )
-def test_the_knee_is_where_the_error_collapses(tmp_path, knees, expected):
-    found = answers(theorem1(*knees, seeds=7), tmp_path)
+def test_the_knee_is_where_the_error_collapses(knees, expected):
+    found = answers(theorem1(*knees, seeds=7))
     assert (found[N_MINUS_1], found[HALF]) == expected
 
 
@@ -248,9 +245,9 @@ def law(fixed_factor: float) -> Truth:
     [(0.8, SUPPORTED), (1.25, NOT), (1.0, OPEN)],
     ids=["fewer", "more", "as many"],
 )
-def test_parameters_are_saved_where_the_truth_takes_fewer(tmp_path, factor, expected):
+def test_parameters_are_saved_where_the_truth_takes_fewer(factor, expected):
     grid = Grid(head_size=29)
-    found = judged(figure(law(factor), grid), SAVES, tmp_path)
+    found = judged(figure(law(factor), grid), SAVES)
     assert found.verdict == expected
 
 
@@ -270,7 +267,7 @@ def test_parameters_are_saved_where_the_truth_takes_fewer(tmp_path, factor, expe
     ids=["one of several holds", "one of all fails"],
 )
 def test_the_contrast_that_decides_is_named_before_a_larger_uncertain_one(
-    tmp_path, points, expected, first
+    points, expected, first
 ):
     """A point is an embedding size, a number of heads, a mean and a spread of 0.1 or more."""
     sweep = Sweep(labels={"standard": "standard"})
@@ -280,7 +277,7 @@ def test_the_contrast_that_decides_is_named_before_a_larger_uncertain_one(
         measured = [mean + spread * rng.gauss(0, 1) for _ in range(8)]
         values = {"model.embedding_size": width, "model.heads": heads}
         sweep.add("standard", Model(width, heads, width // heads), measured, values)
-    found = judged(sweep, WORSENS, tmp_path)
+    found = judged(sweep, WORSENS)
     assert found.verdict == expected
     assert found.effect.startswith(first)
 
@@ -311,14 +308,14 @@ def test_the_contrast_that_decides_is_named_before_a_larger_uncertain_one(
     ],
 )
 def test_a_claim_on_one_size_is_not_judged_where_another_changes_with_it(
-    tmp_path, claim, arms, words
+    claim, arms, words
 ):
     sweep = of(
         (arm, Model(*sizes), 40.0 - place)
         for arm, models in arms.items()
         for place, sizes in enumerate(models)
     )
-    found = judged(sweep, claim, tmp_path)
+    found = judged(sweep, claim)
     assert found.verdict == OPEN
     assert words in found.sentence
 
@@ -333,20 +330,19 @@ def as_accuracy(
 
 
 @pytest.mark.parametrize(("spread", "known"), [(1.0, True), (90.0, False)])
-def test_an_interval_wider_than_percentages_can_differ_is_none(tmp_path, spread, known):
+def test_an_interval_wider_than_percentages_can_differ_is_none(spread, known):
     rng = random.Random(0)
     sweep = as_accuracy(
         figure1(law(0.8), seeds=4), lambda _: 0.5 + spread * rng.gauss(0, 0.01)
     )
-    found = judged(sweep, IMPROVES, tmp_path)
+    found = judged(sweep, IMPROVES)
     assert found.verdict == OPEN
     assert ("[no interval]" not in found.effect) == known
 
 
-def test_parameters_are_saved_of_a_loss_only(tmp_path):
-    found = judged(
-        as_accuracy(figure1(law(0.8)), lambda loss: 1 / loss), SAVES, tmp_path
-    )
+def test_parameters_are_saved_of_a_loss_only():
+    sweep = as_accuracy(figure1(law(0.8)), lambda loss: 1 / loss)
+    found = judged(sweep, SAVES)
     assert found.verdict == OPEN
     assert "metric that is a loss" in found.sentence
 
@@ -356,9 +352,7 @@ def test_parameters_are_saved_of_a_loss_only(tmp_path):
     [(3.0, SUPPORTED), (-3.0, NOT), (0.0, OPEN)],
     ids=["better", "worse", "alike"],
 )
-def test_matched_points_are_compared_with_what_they_are_matched_to(
-    tmp_path, bonus, expected
-):
+def test_matched_points_are_compared_with_what_they_are_matched_to(bonus, expected):
     def truth(model):
         return 43.0 - (bonus if model.head_size == 32 else 0)
 
@@ -367,7 +361,7 @@ def test_matched_points_are_compared_with_what_they_are_matched_to(
     sweep.labels = {**sweep.labels, "other": "matched to a number"}
     match = {"to": "7,000", "count": "flops_per_token", "error": 0.0}
     add(sweep, "other", Model(67, 5, 3), 43.0, matched=match)
-    found = judged(sweep, WINS, tmp_path)
+    found = judged(sweep, WINS)
     assert found.verdict == expected
     matched = {
         p["run"][:-3] for p in sweep.points if p["matched"] and p["arm"] != "other"
@@ -378,13 +372,13 @@ def test_matched_points_are_compared_with_what_they_are_matched_to(
     assert contrast["value"] == pytest.approx(math.log(43 / (43 - bonus)), abs=0.004)
 
 
-def test_a_point_that_is_the_run_it_is_matched_to_is_no_pair(tmp_path):
+def test_a_point_that_is_the_run_it_is_matched_to_is_no_pair():
     sweep = Sweep(labels={"standard": "standard", "fixed": "fixed"})
     same = Model(64, 2, 32)
     sweep.add("fixed", same, [40.0, 41.0])
     match = {"to": "fixed heads=2", "count": "params_total", "error": 0.0}
     sweep.add("standard", same, [40.0, 41.0], matched=match)
-    found = judged(sweep, WINS, tmp_path)
+    found = judged(sweep, WINS)
     assert found.verdict == OPEN
     assert "No other arm has runs of its own" in found.sentence
 
@@ -399,13 +393,13 @@ def test_a_point_that_is_the_run_it_is_matched_to_is_no_pair(tmp_path):
     ],
     ids=["small heads lose", "small heads win", "alike", "at one width only"],
 )
-def test_small_heads_are_judged_at_each_width(tmp_path, truth, expected):
+def test_small_heads_are_judged_at_each_width(truth, expected):
     sweep = of(
         (arm, Model(32, heads, width // heads), truth(width, width // heads))
         for arm, width in (("narrow", 32), ("wide", 128))
         for heads in (2, 4, 8, 16)
     )
-    found = judged(sweep, SMALL_LOSE, tmp_path)
+    found = judged(sweep, SMALL_LOSE)
     assert found.verdict == expected
     widths = {one["words"].split()[-1] for one in found.numbers["contrasts"]}
     assert widths == {"32", "128"}
@@ -421,9 +415,7 @@ def test_small_heads_are_judged_at_each_width(tmp_path, truth, expected):
     ],
     ids=["a knee at n / 2", "an earlier knee", "no gain at any n", "one length"],
 )
-def test_the_gain_of_larger_heads_is_compared_between_lengths(
-    tmp_path, truth, lengths, expected
-):
+def test_the_gain_of_larger_heads_is_compared_between_lengths(truth, lengths, expected):
     # Longer contexts are better by themselves, which must not count.
     points = (
         (
@@ -434,7 +426,7 @@ def test_the_gain_of_larger_heads_is_compared_between_lengths(
         )
         for n, size in product(lengths, (1, 3, 11))
     )
-    found = judged(of(points, metric="test/loss"), LONGER, tmp_path)
+    found = judged(of(points, metric="test/loss"), LONGER)
     assert found.verdict == expected
     compared = "rom heads of 1 to 11 at n = 23"
     assert (compared if 23 in lengths else "two sequence lengths") in found.sentence
@@ -450,9 +442,7 @@ def test_the_gain_of_larger_heads_is_compared_between_lengths(
     ],
     ids=["large gain more", "small gain more", "one size does", "alike"],
 )
-def test_what_more_heads_are_worth_is_compared_between_their_sizes(
-    tmp_path, gains, expected
-):
+def test_what_more_heads_are_worth_is_compared_between_their_sizes(gains, expected):
     # Larger heads are better by themselves, which must not count.
     sweep = of(
         (arm, Model(64, heads, size), (60 - size) * heads ** (-gain / 100))
@@ -461,7 +451,7 @@ def test_what_more_heads_are_worth_is_compared_between_their_sizes(
         )
         for heads in (2, 4, 16)
     )
-    found = judged(sweep, BOTTLENECK, tmp_path)
+    found = judged(sweep, BOTTLENECK)
     assert found.verdict == expected
     assert (
         "rom 2 to 16 heads with heads of 32, and not with heads of 4" in found.sentence
@@ -476,9 +466,7 @@ def test_what_more_heads_are_worth_is_compared_between_their_sizes(
     [(41.0, 43.0, SUPPORTED), (41.0, 39.0, NOT), (40.0, 40.0, SAME)],
     ids=["equal is best", "one schedule is better", "alike"],
 )
-def test_one_size_in_all_layers_is_compared_with_schedules(
-    tmp_path, rising, falling, expected
-):
+def test_one_size_in_all_layers_is_compared_with_schedules(rising, falling, expected):
     # More heads are better. The names of the arms make their runs differ.
     sweep = of(
         (
@@ -489,7 +477,7 @@ def test_one_size_in_all_layers_is_compared_with_schedules(
         margin=MARGIN,
     )
     add(sweep, "rising", Model(64, 3, 99), 3.0, {"model.heads": 3, "x": 1})
-    found = judged(sweep, EQUAL, tmp_path)
+    found = judged(sweep, EQUAL)
     assert found.verdict == expected
     if expected == NOT:  # what contradicts the claim is named first
         assert "over falling sizes worse by" in found.effect
@@ -499,25 +487,25 @@ def test_one_size_in_all_layers_is_compared_with_schedules(
         for point in sweep.points
         if point["arm"] == "equal" or "x" in point["values"]
     ]
-    found = judged(sweep, EQUAL, tmp_path / "unequal")
+    found = judged(sweep, EQUAL)
     assert "No model of the arm rising has as many heads" in found.sentence
 
 
-def test_without_a_standard_arm_the_rival_is_the_one_that_is_matched(tmp_path):
+def test_without_a_standard_arm_the_rival_is_the_one_that_is_matched():
     sweep = Sweep(labels={"keys": "keys", "values": "values"})
     for size in (3, 5):
         values = {"model.head_size": size}
         match = {"to": f"keys head_size={size}", "count": "params_total", "error": 0.0}
         add(sweep, "keys", Model(64, 3, size), 41.0, values)
         add(sweep, "values", Model(64, 2, size), 43.0, values, match)
-    found = judged(sweep, WINS, tmp_path)
+    found = judged(sweep, WINS)
     assert found.verdict == SUPPORTED
     assert "keys over values" in found.sentence
     to_a_number = match | {"to": "7,000"}
     add(sweep, "both", Model(64, 7, 3), 42.0, {"model.head_size": 3}, to_a_number)
-    assert judged(sweep, WINS, tmp_path / "a number").verdict == SUPPORTED
+    assert judged(sweep, WINS).verdict == SUPPORTED
     add(sweep, "both", Model(64, 7, 5), 42.0, values, match)
-    found = judged(sweep, WINS, tmp_path / "two")
+    found = judged(sweep, WINS)
     assert found.verdict == OPEN
     assert "values and both have matched points, but none of these" in found.sentence
 
@@ -525,38 +513,35 @@ def test_without_a_standard_arm_the_rival_is_the_one_that_is_matched(tmp_path):
 TO_STANDARD = {"to": "standard heads=4", "count": "params_total", "error": 0.0}
 
 
-def rounds(folder, first, second, seeds, looks=()):
+def rounds(first, second, seeds, looks=()):
     """Return the verdict on two arms with these values, after earlier rounds of this many seeds."""
     sweep = Sweep(claims=[WINS], labels={"standard": "", "fixed": ""}, error=0.2)
     sweep.add("standard", Model(64, 4, 16), first[:seeds])
     sweep.add("fixed", Model(64, 8, 16), second[:seeds], matched=TO_STANDARD)
     firsts = [sweep.points[0]["run"], sweep.points[seeds]["run"]]
     looked = [{"seeds_judged": dict.fromkeys(firsts, look)} for look in looks]
-    table = replace(sweep.table(folder), provenance={"rounds": looked})
+    table = replace(sweep.table(), provenance={"rounds": looked})
     [verdict] = verdicts_on(table)
     return verdict
 
 
-def test_an_answer_of_an_earlier_round_stays(tmp_path):
+@pytest.mark.parametrize(
+    ("seeds", "looks", "expected"),
+    [(5, [], OPEN), (8, [5], NOT), (12, [5, 8], NOT), (12, [5], OPEN)],
+)
+def test_an_answer_of_an_earlier_round_stays(seeds, looks, expected):
     luck = random.Random(328)
     arms = [[luck.gauss(mean, 1) for _ in range(12)] for mean in (30, 30.7)]
-    for seeds, looks, expected in (
-        (5, [], OPEN),
-        (8, [5], NOT),
-        (12, [5, 8], NOT),
-        (12, [5], OPEN),
-    ):
-        folder = tmp_path / f"{seeds} after {looks}"
-        assert rounds(folder, *arms, seeds, looks).verdict is expected
+    assert rounds(*arms, seeds, looks).verdict is expected
 
 
-def test_intervals_that_lie_apart_decide_nothing(tmp_path):
+def test_intervals_that_lie_apart_decide_nothing():
     """The first three seeds were lucky. Later seeds cannot make the intersection non-empty."""
     first = [40.0, 40.1, 39.9, *[40.0 + 0.01 * seed for seed in range(17)]]
     second = [30.0, 30.11, 29.91, *[50.0 + 0.013 * seed for seed in range(17)]]
-    early = rounds(tmp_path / "early", first, second, 3)
+    early = rounds(first, second, 3)
     assert early.verdict is SUPPORTED
-    found = rounds(tmp_path / "late", first, second, 20, [3])
+    found = rounds(first, second, 20, [3])
     assert found.verdict is OPEN
     assert "intervals of different interim analyses do not overlap" in found.sentence
     assert "price" not in found.numbers
@@ -570,9 +555,7 @@ RATE = "optimizer.learning_rate"
 @pytest.mark.parametrize(
     ("mean", "expected"), [(27.0, SUPPORTED), (30.0, OPEN), (33.0, OPEN)]
 )
-def test_a_claim_has_a_verdict_only_if_it_has_it_with_either_rate(
-    tmp_path, mean, expected
-):
+def test_a_claim_has_a_verdict_only_if_it_has_it_with_either_rate(mean, expected):
     """Trials cannot tell two rates of the fixed arm apart. With the chosen rate, the arm wins."""
     luck = random.Random(4)
     sweep = Sweep(claims=[WINS], labels={"standard": "", "fixed": ""})
@@ -586,7 +569,7 @@ def test_a_claim_has_a_verdict_only_if_it_has_it_with_either_rate(
         sweep.add(arm, model, measured, values, matched)
     for point in sweep.points[-9:]:
         point["alternative_to"] = eight
-    table = sweep.table(tmp_path)
+    table = sweep.table()
     [verdict] = verdicts_on(table)
     assert verdict.verdict is expected
     assert ("depends on the learning rate" in verdict.sentence) == (expected is OPEN)
@@ -648,15 +631,15 @@ def two_arms(claim, gain, width=32):
 @pytest.mark.parametrize(
     ("gain", "expected"), [(2.0, SUPPORTED), (-2.0, NOT), (0.0, SAME)]
 )
-def test_an_arm_is_compared_with_its_rival(tmp_path, claim, gain, expected):
-    found = judged(two_arms(claim, gain), claim, tmp_path)
+def test_an_arm_is_compared_with_its_rival(claim, gain, expected):
+    found = judged(two_arms(claim, gain), claim)
     assert found.verdict == expected
     assert "{} over {} at equal ".format(*ARMS[claim]) in found.sentence.lower()
 
 
 @pytest.mark.parametrize("claim", ARMS)
-def test_arms_of_other_sizes_are_not_compared(tmp_path, claim):
-    found = judged(two_arms(claim, 2.0, width=48), claim, tmp_path)
+def test_arms_of_other_sizes_are_not_compared(claim):
+    found = judged(two_arms(claim, 2.0, width=48), claim)
     assert found.verdict is OPEN
     assert (
         "points of {} and {} differ in ".format(*ARMS[claim]) in found.sentence.lower()
@@ -689,9 +672,9 @@ def gains(claim, first, second):
     [(4.0, 1.0, SUPPORTED), (1.0, 4.0, NOT), (3.0, 3.0, SAME)],
 )
 def test_the_gain_of_larger_heads_is_compared_between_arms(
-    tmp_path, claim, first, second, expected
+    claim, first, second, expected
 ):
-    found = judged(gains(claim, first, second), claim, tmp_path)
+    found = judged(gains(claim, first, second), claim)
     assert found.verdict == expected
     one, other = GAINS[claim]
     words = f"rom heads of 2 to 16 at width 32 for {one}, and not for {other}"
@@ -699,9 +682,9 @@ def test_the_gain_of_larger_heads_is_compared_between_arms(
 
 
 @pytest.mark.parametrize("claim", GAINS)
-def test_gains_are_compared_at_one_width(tmp_path, claim):
+def test_gains_are_compared_at_one_width(claim):
     sweep = gains(claim, 4.0, 1.0)
     one, other = GAINS[claim]
     add(sweep, one, Model(64, 3, 8), 50.0, {"model.head_size": 8})
-    found = judged(sweep, claim, tmp_path)
+    found = judged(sweep, claim)
     assert f"Points of {one} and {other} differ in width" in found.sentence

@@ -47,9 +47,9 @@ def most_heads(sweep: Sweep) -> str:
 @pytest.mark.parametrize(
     ("pretrainings", "expected"), [(1, OPEN), (2, OPEN), (5, SUPPORTED)]
 )
-def test_fine_tuning_seeds_alone_support_nothing(tmp_path, pretrainings, expected):
+def test_fine_tuning_seeds_alone_support_nothing(pretrainings, expected):
     sweep = finetuned(seeds=5, about={"claims": [IMPROVES]}, pretrainings=pretrainings)
-    found = verdicts_on(sweep.table(tmp_path))
+    found = verdicts_on(sweep.table())
     measures = [verdict.measure for verdict in found]
     assert measures == ["SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"]
     for verdict in found:
@@ -58,31 +58,31 @@ def test_fine_tuning_seeds_alone_support_nothing(tmp_path, pretrainings, expecte
         assert only == (pretrainings == 1)
 
 
-def test_noise_is_not_taken_for_a_finding(tmp_path):
+def test_noise_is_not_taken_for_a_finding():
     wrong = 0
     for world in range(10):
         sweep = figure1(flat, Grid((64, 96), (2, 4, 8), (2, 4, 8, 16)), seeds=5)
         noise = random.Random(world)
         for result in sweep.results.values():
             result["metrics"][sweep.metric] = noise.gauss(43.0, 0.4)
-        found = set(answers(sweep, tmp_path / str(world)).values())
+        found = set(answers(sweep).values())
         wrong += bool(found & {SUPPORTED, NOT})
     assert wrong <= 1  # 2 or more wrong sweeps of 10 have a chance of 9 %
 
 
-def test_runs_that_are_still_to_come_leave_what_is_there(tmp_path):
+def test_runs_that_are_still_to_come_leave_what_is_there():
     sweep = figure(generous, seeds=7, done=lambda arm, model, seed: seed < 5)
-    assert set(answers(sweep, tmp_path).values()) == {SUPPORTED}
+    assert set(answers(sweep).values()) == {SUPPORTED}
 
 
 DIVERGED = {"test/loss": 1.0}
 """The metrics of a run whose perplexity was not a number."""
 
 
-def test_runs_that_diverged_leave_their_claims_undecided_and_no_others(tmp_path):
+def test_runs_that_diverged_leave_their_claims_undecided_and_no_others():
     sweep = figure(generous)
     sweep.results[most_heads(sweep)]["metrics"] = DIVERGED
-    found = verdicts(sweep, tmp_path)
+    found = verdicts(sweep)
     assert found[WORSENS].verdict == SUPPORTED
     assert found[IMPROVES].verdict == OPEN
     assert "1 run of the claim failed or diverged" in found[IMPROVES].sentence
@@ -106,23 +106,23 @@ def test_a_pre_training_that_diverged_leaves_claims_on_its_fine_tunings_undecide
         assert "1 run of the claim failed or diverged" in verdict.sentence
 
 
-def test_nothing_is_bought_for_a_claim_that_no_seed_can_decide(tmp_path):
+def test_nothing_is_bought_for_a_claim_that_no_seed_can_decide():
     sweep = figure(generous, seeds=2)
     sweep.claims = [IMPROVES]
-    [question] = decidable(sweep.table(tmp_path / "before"))
+    [question] = decidable(sweep.table())
     assert question.next_seeds(30)
     sweep.results[most_heads(sweep)]["metrics"] = DIVERGED
-    table = sweep.table(tmp_path / "after")
+    table = sweep.table()
     [question] = decidable(table)
     assert question.next_seeds(30) == {}
     [verdict] = verdicts_on(table)
     assert "price" not in verdict.numbers
 
 
-def test_expected_costs_are_of_all_devices_of_a_run(tmp_path):
+def test_expected_costs_are_of_all_devices_of_a_run():
     sweep = figure(flat)
     sweep.claims = [IMPROVES]
-    table = sweep.table(tmp_path)
+    table = sweep.table()
     hours = [
         verdicts_on(one)[0].numbers["price"]["hours"]
         for one in (table, edited(table, devices=4))
@@ -145,8 +145,8 @@ def test_alternatives_are_judged_where_the_contrast_is_largest_and_smallest():
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
-def test_too_few_seeds_decide_nothing(tmp_path, seeds):
-    for verdict in verdicts(figure(generous, seeds=seeds), tmp_path).values():
+def test_too_few_seeds_decide_nothing(seeds):
+    for verdict in verdicts(figure(generous, seeds=seeds)).values():
         assert verdict.verdict == OPEN
         assert (
             f"Every point needs at least 3 seeds; one has {seeds}." in verdict.sentence
@@ -154,20 +154,20 @@ def test_too_few_seeds_decide_nothing(tmp_path, seeds):
         assert "in sight" not in verdict.sentence
 
 
-def test_a_claim_that_the_points_cannot_decide_is_refused(tmp_path):
-    check_decidable(figure(generous).table(tmp_path / "whole"))
+def test_a_claim_that_the_points_cannot_decide_is_refused():
+    check_decidable(figure(generous).table())
     needed = r"at least three values of model\.heads, not 1"
     with pytest.raises(UserError, match=needed) as told:
-        check_decidable(figure(generous, FEW).table(tmp_path))
+        check_decidable(figure(generous, FEW).table())
     assert f"{WORSENS}: No two points with different" in str(told.value)
     assert "'experiment.claims=[small_beats_large]'." in str(told.value)
 
 
-def test_a_round_has_the_next_seed_of_every_point_of_undecided_claims(tmp_path):
+def test_a_round_has_the_next_seed_of_every_point_of_undecided_claims():
     def asked(truth, seeds):
         sweep = figure1(truth, seeds=seeds)
         sweep.claims = [IMPROVES]
-        [question] = decidable(sweep.table(tmp_path / f"{truth.__name__} {seeds}"))
+        [question] = decidable(sweep.table())
         return question
 
     # Nothing is decided with fewer than three seeds.
@@ -180,11 +180,11 @@ def test_a_round_has_the_next_seed_of_every_point_of_undecided_claims(tmp_path):
     assert not asked(generous, 5).next_seeds(11)
 
 
-def test_a_price_is_what_decides_if_estimates_and_spreads_stay(tmp_path):
+def test_a_price_is_what_decides_if_estimates_and_spreads_stay():
     sweep = figure1(flat, seeds=5)
     sweep.claims = [IMPROVES]
     sweep.margin = {sweep.metric: {"size": "2 %", "reason": "Less is not seen."}}
-    [asked] = decidable(sweep.table(tmp_path))
+    [asked] = decidable(sweep.table())
     price = asked.price()
     assert price.seeds > 5
     assert price.runs == (price.seeds - 5) * len(asked.used)
@@ -194,7 +194,7 @@ def test_a_price_is_what_decides_if_estimates_and_spreads_stay(tmp_path):
     assert 5 < replace(asked, error=0.2).price().seeds < price.seeds
 
 
-def test_lines_are_narrow_and_cannot_disturb_a_terminal(tmp_path):
+def test_lines_are_narrow_and_cannot_disturb_a_terminal():
     verdict = Verdict(
         "claim\x1b[2J", Decision.SUPPORTED, "a \x1b[31m\u202e b\n" * 40, {}
     )
@@ -248,12 +248,12 @@ ODD = {
 
 
 @pytest.mark.parametrize(("value", "told"), ODD.values(), ids=ODD)
-def test_odd_data_decide_nothing_and_are_named(tmp_path, value, told):
+def test_odd_data_decide_nothing_and_are_named(value, told):
     sweep = figure(generous, seeds=7)
     sweep.claims = [WORSENS, IMPROVES, BEATS, WINS, SAVES]
     for run, result in sweep.results.items():
         result["metrics"][sweep.metric] = value(run)
-    for verdict in verdicts(sweep, tmp_path).values():
+    for verdict in verdicts(sweep).values():
         assert verdict.verdict == OPEN
         assert told in verdict.sentence
 
@@ -267,35 +267,33 @@ def test_odd_data_decide_nothing_and_are_named(tmp_path, value, told):
         (0.0, "per cent are undefined for values of 0 or less, which 1 run"),
     ],
 )
-def test_one_odd_seed_decides_nothing_of_its_arm_and_changes_no_other(
-    tmp_path, value, told
-):
+def test_one_odd_seed_decides_nothing_of_its_arm_and_changes_no_other(value, told):
     sweep = figure(generous)
     sweep.claims = [WORSENS, IMPROVES, SAVES]
     sweep.results[most_heads(sweep)]["metrics"][sweep.metric] = value
-    found = verdicts(sweep, tmp_path)
+    found = verdicts(sweep)
     assert found[WORSENS].verdict == SUPPORTED
     assert found[IMPROVES].verdict == found[SAVES].verdict == OPEN
     assert told in found[IMPROVES].sentence
 
 
-def test_an_error_of_exactly_zero_counts_as_the_least_that_is_told_apart(tmp_path):
+def test_an_error_of_exactly_zero_counts_as_the_least_that_is_told_apart():
     def found(error):
         sweep = theorem1(seeds=7)
         for result in sweep.results.values():
             if result["metrics"][sweep.metric] < 1e-6:
                 result["metrics"][sweep.metric] = error
-        return answers(sweep, tmp_path / str(error))
+        return answers(sweep)
 
     assert found(0.0) == found(1e-12) == dict.fromkeys([N_MINUS_1, HALF], SUPPORTED)
 
 
-def test_a_claim_whose_sides_are_the_same_runs_is_no_question(tmp_path):
+def test_a_claim_whose_sides_are_the_same_runs_is_no_question():
     sweep = Sweep(labels={"standard": "standard", "fixed": "fixed"})
     sweep.claims = ("fixed_size_beats_heuristic",)
     for arm in sweep.labels:
         sweep.add(arm, Model(64, 2, 32), [40.1, 39.8, 40.3, 39.9])
-    table = sweep.table(tmp_path)
+    table = sweep.table()
     [verdict] = verdicts_on(table)
     assert verdict.verdict is OPEN
     same = "Both sides of the comparison are the same runs: "

@@ -48,16 +48,16 @@ def sweep(loss, ratios=(0.5, 1, 2, 4)):
     ],
     ids=["2d is best", "d is best", "wider", "narrower", "the best grows", "alike"],
 )
-def test_widths_are_judged_as_they_are(tmp_path, loss, expected):
+def test_widths_are_judged_as_they_are(loss, expected):
     for claim, verdict in zip(WIDTH, expected, strict=True):
-        assert judged(sweep(loss), claim, tmp_path / claim).verdict == verdict, claim
+        assert judged(sweep(loss), claim).verdict == verdict, claim
 
 
 @pytest.mark.parametrize("claim", WIDTH)
-def test_models_of_other_sizes_are_not_compared(tmp_path, claim):
+def test_models_of_other_sizes_are_not_compared(claim):
     made = sweep(lambda octave, d: octave)
     add(made, "large", Model(128, 5, 16), 40, {"model.heads": 5})
-    found = judged(made, claim, tmp_path)
+    found = judged(made, claim)
     assert found.verdict is OPEN
     assert "embedding size 128 differ in" in found.sentence
 
@@ -69,6 +69,6 @@ def test_models_of_other_sizes_are_not_compared(tmp_path, claim):
         ("width_has_an_optimum", (0.5, 4), "three widths"),
     ],
 )
-def test_without_its_widths_a_claim_is_not_asked(tmp_path, claim, ratios, lacks):
-    found = judged(sweep(lambda octave, d: octave, ratios), claim, tmp_path)
+def test_without_its_widths_a_claim_is_not_asked(claim, ratios, lacks):
+    found = judged(sweep(lambda octave, d: octave, ratios), claim)
     assert lacks in found.sentence

@@ -100,10 +100,8 @@ BY_EVERY = ("none", "hostile")  # drawn by each figure
 
 
 @pytest.mark.parametrize("name", SWEEPS)
-def test_a_figure_is_as_wide_as_a_column_and_no_text_is_clipped_or_covered(
-    tmp_path, name
-):
-    table = SWEEPS[name]().table(tmp_path)
+def test_a_figure_is_as_wide_as_a_column_and_no_text_is_clipped_or_covered(name):
+    table = SWEEPS[name]().table()
     own = str(table.experiment["figure"])
     for kind in names(FIGURES) if name in BY_EVERY else [own]:
         figure = draw(kind, table)
@@ -161,7 +159,7 @@ def test_files_hold_no_code_and_drawn_again_they_are_the_same_bytes(tmp_path):
 def test_a_figure_that_cannot_be_drawn_is_named_and_everything_else_is_written(
     tmp_path,
 ):
-    table = by_hand({"model.heads": [2, 3]}).table(tmp_path)
+    table = by_hand({"model.heads": [2, 3]}).table()
     tables = [replace(table, name=name) for name in ("first", "broken", "last")]
     tables[1] = edited(tables[1], seed="two")  # figures expect a number
     faults = Faults()
@@ -175,8 +173,8 @@ def test_a_figure_that_cannot_be_drawn_is_named_and_everything_else_is_written(
     assert len(page["experiments"]) == 3
 
 
-def test_every_seed_every_mean_and_every_interval_is_drawn(tmp_path):
-    table = figure1(grid=PAPER, done=half).table(tmp_path)
+def test_every_seed_every_mean_and_every_interval_is_drawn():
+    table = figure1(grid=PAPER, done=half).table()
     found = panel.Curves(table, points(table, METRIC))
     measured = [point for point in found.points if point.values]
     figure = draw("fig1", table)
@@ -203,19 +201,19 @@ def segments(lines):
     ],
 )
 def test_means_are_geometric_from_a_factor_of_ten_but_for_percentages(
-    tmp_path, metric, last, mean, told
+    metric, last, mean, told
 ):
     first = 20.0 if metric == METRIC else 0.2
     measured = {2: (first, first), 7: (first, last)}
     sweep = one_arm("model.heads", measured, metric=metric)
-    figure = draw("curves", sweep.table(tmp_path))
+    figure = draw("curves", sweep.table())
     heights = [y for line in lines_of(figure.axes[0]) for _, y in line]
     assert any(math.isclose(mean, y) for y in heights)
     assert told in words(figure)
 
 
-def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed(tmp_path):
-    figure = draw("fig2", finetuned("fig2", seeds=3).table(tmp_path))
+def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed():
+    figure = draw("fig2", finetuned("fig2", seeds=3).table())
     shown = (("test/f1", 1), ("test/exact_match", 1), ("test/accuracy", 100))
     for axes, (metric, times) in zip(figure.axes, shown, strict=True):
         drawn = np.concatenate(lines_of(axes)).astype(float)
@@ -235,16 +233,14 @@ def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed(tmp_path):
         ([2, 4, 8], "linear"),
     ],
 )
-def test_scales_are_logarithmic_from_a_factor_of_ten_and_say_so(
-    tmp_path, values, scale
-):
-    axes = draw("curves", by_hand({"model.heads": [*values]}).table(tmp_path)).axes[0]
+def test_scales_are_logarithmic_from_a_factor_of_ten_and_say_so(values, scale):
+    axes = draw("curves", by_hand({"model.heads": [*values]}).table()).axes[0]
     assert axes.get_xscale() == scale
     assert axes.get_xlabel() == ("heads (log)" if scale == "log" else "heads")
 
 
-def test_a_grid_typed_by_hand_has_a_title_and_its_fixed_overrides(tmp_path):
-    table = by_hand({"model.heads": [2, 3]}).table(tmp_path)
+def test_a_grid_typed_by_hand_has_a_title_and_its_fixed_overrides():
+    table = by_hand({"model.heads": [2, 3]}).table()
     typed = "model.heads=2,3 trainer.steps=50 trainer.threads=2 paths.outputs=x name=y seed=1"
     command = {"command": ["sweep.py", *typed.split()]}
     told = words(draw("curves", replace(table, provenance=command)))
@@ -252,9 +248,9 @@ def test_a_grid_typed_by_hand_has_a_title_and_its_fixed_overrides(tmp_path):
     assert "With trainer.steps=50." in told
 
 
-def test_missing_and_mixed_runs_and_matching_errors_are_in_the_figure(tmp_path):
+def test_missing_and_mixed_runs_and_matching_errors_are_in_the_figure():
     sweep = figure1(done=lambda arm, model, seed: (arm, seed) != ("fixed", 1))
-    table = edited(sweep.table(tmp_path), code=lambda row: f"of {row['seed'] % 2}")
+    table = edited(sweep.table(), code=lambda row: f"of {row['seed'] % 2}")
     told = words(draw("fig1", table))
     runs, missing = len(sweep.records), len(sweep.records) - len(sweep.results)
     assert missing
@@ -267,46 +263,46 @@ def test_missing_and_mixed_runs_and_matching_errors_are_in_the_figure(tmp_path):
     assert "head size d/h, 2 to 16 heads" in told
 
 
-def test_one_seed_has_no_interval_and_the_figure_says_so(tmp_path):
-    figure = draw("fig1", figure1(grid=FEW, seeds=1).table(tmp_path))
+def test_one_seed_has_no_interval_and_the_figure_says_so():
+    figure = draw("fig1", figure1(grid=FEW, seeds=1).table())
     assert "there is no interval" in words(figure)
     bars = [one for axes in figure.axes for one in axes.collections]
     assert not any(one.get_segments() for one in bars)
 
 
-def curves_over(x, sweep, folder):
+def curves_over(x, sweep):
     """Return the curves that the default figure draws over `x`."""
-    table = sweep.table(folder)
+    table = sweep.table()
     found = points(table, METRIC)
     return panel.Curves(table, found, by=curves.curve_keys(found, x))
 
 
 @pytest.mark.parametrize("sizes", [[7, None], [7]], ids=["two values", "one"])
-def test_curves_run_along_the_first_key_that_was_typed(tmp_path, sizes):
+def test_curves_run_along_the_first_key_that_was_typed(sizes):
     sweep = by_hand({"model.heads": [2, 3, 5], "model.head_size": sizes})
-    found = curves_over("model.heads", sweep, tmp_path).every
+    found = curves_over("model.heads", sweep).every
     assert [one.key for one in found] == [(("model.head_size", n),) for n in sizes]
     assert [point.settings["model.heads"] for point in found[0].points] == [2, 3, 5]
 
 
-def test_null_is_named_on_an_axis_as_it_is_typed(tmp_path):
+def test_null_is_named_on_an_axis_as_it_is_typed():
     key = "optimizer.gradient_clip"
-    found = curves_over(key, by_hand({key: [None, 1.0]}), tmp_path)
+    found = curves_over(key, by_hand({key: [None, 1.0]}))
     assert curves.places(found, key)[1] == ["null", "1.0"]
 
 
-def test_keys_that_move_together_are_one_curve(tmp_path):
+def test_keys_that_move_together_are_one_curve():
     sweep = Sweep(labels={"grid": "grid"})
     for d, heads in ((32, 2), (48, 3), (64, 4)):
         values = {"model.embedding_size": d, "model.heads": heads}
         sweep.add("grid", Model(d, heads, 16), [43.0 - heads], values)
-    [one] = curves_over("params_total", sweep, tmp_path).every
+    [one] = curves_over("params_total", sweep).every
     assert [point.at("model.heads") for point in one.points] == [2, 3, 4]
     assert one.key == ()
 
 
-def test_every_knee_is_marked_and_named(tmp_path):
-    figure = draw("theorem1", theorem1().table(tmp_path))
+def test_every_knee_is_marked_and_named():
+    figure = draw("theorem1", theorem1().table())
     for axes, knees in zip(figure.axes, ({5: 4, 7: 6}, {5: 2, 7: 3}), strict=True):
         rings = [one for one in axes.get_lines() if one.get_markersize() == 9.0]
         places = {one.get_xdata()[0] for one in rings}
@@ -329,12 +325,12 @@ def lengths():
     return Sweep(metric="test/loss", labels={"heads": "heads", "other": "rotary"})
 
 
-def test_each_length_has_its_knees_above_what_smaller_heads_cost(lengths, tmp_path):
+def test_each_length_has_its_knees_above_what_smaller_heads_cost(lengths):
     def measured(n, size, seed):
         return 5 - n / 16 + 0.25 / size + seed / 1024
 
     add_lengths(lengths, "heads", (8, 32), (2, 4, 16, 32), measured)
-    figure = draw("sequence_length", lengths.table(tmp_path))
+    figure = draw("sequence_length", lengths.table())
     lines = lines_of(figure.axes[0])
     knees = {line[0] for line in lines if len(line) == 1}
     assert knees == {(4, 1.02), (7, 1.06), (16, 1.02), (31, 1.06)}
@@ -343,12 +339,10 @@ def test_each_length_has_its_knees_above_what_smaller_heads_cost(lengths, tmp_pa
     assert "n = 8 n = 32 n / 2 n - 1" in words(figure)
 
 
-def test_the_lengths_of_each_arm_are_compared_with_its_own_largest_head(
-    lengths, tmp_path
-):
+def test_the_lengths_of_each_arm_are_compared_with_its_own_largest_head(lengths):
     add_lengths(lengths, "heads", (8,), (2, 32), lambda n, size, seed: 5 + 1 / size)
     add_lengths(lengths, "other", (9,), (2, 8), lambda n, size, seed: 7 + 2 / size)
-    figure = draw("sequence_length", lengths.table(tmp_path))
+    figure = draw("sequence_length", lengths.table())
     drawn = lines_of(figure.axes[0])
     # The loss of a synthetic run is the logarithm of its perplexity, plus 1.
     assert [(2, pytest.approx(math.log(6.5 / 6.03125))), (32, 0)] in drawn
@@ -356,12 +350,12 @@ def test_the_lengths_of_each_arm_are_compared_with_its_own_largest_head(
     assert {"heads: n = 8", "rotary: n = 9"} <= {t.get_text() for t in texts(figure)}
 
 
-def test_a_reparametrised_run_stands_beside_the_one_it_was(tmp_path):
+def test_a_reparametrised_run_stands_beside_the_one_it_was():
     seeds = {size: (size / 100, size / 90) for size in (8, 16, 32)}
     key = "model.attention.shared_size"
     sweep = one_arm(key, seeds, metric="test/accuracy")
     sweep.add("trained", Model(64, 9, 16), [0.5, 0.6], {})
-    table = edited(sweep.table(tmp_path), params_attention_saved=0.25)
+    table = edited(sweep.table(), params_attention_saved=0.25)
     table.experiment["arms"] = {
         "trained": {"label": "MNLI"},
         "fixed": {"label": "", "parent": "trained"},
@@ -384,23 +378,23 @@ def test_a_reparametrised_run_stands_beside_the_one_it_was(tmp_path):
     ],
 )
 def test_an_interval_stays_within_what_its_metric_can_be(
-    tmp_path, metric, attention, least, most
+    metric, attention, least, most
 ):
     seeds = (0.96, 0.999) if metric == "test/accuracy" else (3.0, 3.9)
     measured = {4: seeds, 16: [value - 0.1 for value in seeds]}
-    table = one_arm("model.head_size", measured, metric=metric).table(tmp_path)
+    table = one_arm("model.head_size", measured, metric=metric).table()
     table = edited(table, **{"model.attention.name": attention})
     found = panel.Curves(table, points(table, metric))
     [small, _] = found.marks(found.every[0], "model.head_size")
     assert least <= small.ends[1] <= most
 
 
-def test_the_rank_of_heads_stands_beside_the_most_it_can_be(tmp_path):
+def test_the_rank_of_heads_stands_beside_the_most_it_can_be():
     sweep = Sweep(metric="test/attention_rank", labels={"a": "a"}, claims=())
     for heads, size in product((3, 5), (2, 7, 13)):
         values = {"model.heads": heads, "model.head_size": size}
         sweep.add("a", Model(64, heads, size), [0.5 * size, 0.7 * size], values)
-    table = edited(sweep.table(tmp_path), **{"test/attention_entropy": 1.1})
+    table = edited(sweep.table(), **{"test/attention_entropy": 1.1})
     figure = draw("attention", table)
     ranks, entropies = map(lines_of, figure.axes)
     [bound] = [line for line in ranks if all(x == y for x, y in line)]
@@ -430,8 +424,8 @@ def with_grams(table, **perplexities):
     return edited(table, **{f"test/{n}_perplexity": v for n, v in perplexities.items()})
 
 
-def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand(tmp_path):
-    table = figure1(grid=FEW, seeds=1).table(tmp_path)
+def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand():
+    table = figure1(grid=FEW, seeds=1).table()
     values = [row[table.metric] for row in table.rows]
     low, high = min(values), max(values)
     far = high + 0.8 * (high - low)
@@ -452,8 +446,8 @@ def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand(tmp_
     assert sentence.endswith(f"; {best}, and the worst is worse than the unigram.")
 
 
-def test_over_the_length_of_training_the_trigram_is_a_curve(tmp_path):
-    table = one_arm("trainer.steps", {100: [49.0], 200: [48.0]}).table(tmp_path)
+def test_over_the_length_of_training_the_trigram_is_a_curve():
+    table = one_arm("trainer.steps", {100: [49.0], 200: [48.0]}).table()
     trigrams = {100: 40.0, 200: 39.0}
     compared = with_grams(table, trigram=lambda row: trigrams[row["trainer.steps"]])
     [axes] = draw("curves", compared).axes

@@ -133,8 +133,8 @@ def test_a_damaged_record_is_reported_and_hides_only_itself(tmp_path):
     assert runs[other]["curves"]
 
 
-def test_hours_count_each_run_once_for_every_device_it_took(tmp_path):
-    table = figure1(grid=FEW, seeds=1).table(tmp_path)
+def test_hours_count_each_run_once_for_every_device_it_took():
+    table = figure1(grid=FEW, seeds=1).table()
     _, slow, fast, *_ = table.rows
     slow |= {"seconds": 7200, "device": "a processor"}
     fast |= {"seconds": 1800, "device": "a card", "devices": 6}
