@@ -6,9 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -88,7 +86,7 @@ def changed_to(**values):
     return lambda path: edited(path, lambda value: value.update(values))
 
 
-DAMAGES: dict[str, Callable[[Path], object]] = {
+DAMAGES = {
     "empty": lambda path: path.write_text(""),
     "cut": lambda path: path.write_text(path.read_text()[:-9]),
     "a list": lambda path: path.write_text("[1e999]"),
@@ -102,7 +100,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-CONTENTS: dict[str, Callable[[Path], object]] = {
+CONTENTS = {
     "plan: a cycle of parents": changed_to(
         runs={"a": {"parent": "c"}, "c": {"parent": "a"}}
     ),
@@ -149,7 +147,7 @@ def test_a_damaged_file_is_named_and_the_rest_is_shown_without_a_wrong_number(
     assert {*losses(outputs, "first")} <= {""}
 
 
-UNJUDGED: dict[str, dict[str, Any]] = {
+UNJUDGED = {
     "claimed": ARMS | {"claims": ["fixed_improves"]},
     "measured": ARMS | {"claims": ["fixed_keeps_improving"], "metric": "test/beauty"},
     "drawn": ARMS | {"figure": "fig5"},

@@ -302,7 +302,7 @@ def told(here):
     assert not (here / "new" / "plans").exists()
 
 
-def is_a_sentence(text: str) -> bool:
+def is_a_sentence(text):
     ends = text.endswith((".", "?")) and not text.endswith("?.")
     return "\n" not in text and len(text) < 1000 and ends
 

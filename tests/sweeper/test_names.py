@@ -2,7 +2,6 @@
 
 import io
 import re
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -64,7 +63,7 @@ def sweep(planner, outputs):
     return sweep
 
 
-def left(outputs: Path) -> list[set[str]]:
+def left(outputs):
     """Return the names of the tables and the names of the figures."""
     pairs = (("tables", ".csv"), ("figures", ".pdf"))
     return [
@@ -113,7 +112,7 @@ def test_a_name_used_again_holds_the_new_results_until_the_older_command_is_type
     assert typed("2,4,16") == {}
 
 
-def forget(outputs: Path, name: str, *options: str) -> int:
+def forget(outputs, name, *options):
     return main(["forget", name, *options, "--outputs", str(outputs)])
 
 

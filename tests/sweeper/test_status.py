@@ -1,12 +1,11 @@
 """Tests of `python -m sweeper status` with runs in every state."""
 
 import io
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from sweeper.cli.status import Line, lines, print_status
+from sweeper.cli.status import lines, print_status
 from sweeper.store.files import publish_json, with_checksum
 from sweeper.store.liveness import Watcher
 from sweeper.store.plans import write_plan
@@ -45,14 +44,14 @@ def outputs(tmp_path):
     return tmp_path
 
 
-def told(outputs: Path) -> dict[str, Line]:
+def told(outputs):
     found = list(lines(outputs, ["fig1"]))
     # Each run is listed once, even if several points use it.
     assert len(found) == len(NAMES)
     return {line.run: line for line in found}
 
 
-def printed(found: list[Line], *, every: bool, width: int = 200) -> str:
+def printed(found, *, every, width=200):
     console = Console(file=io.StringIO(), width=width)
     print_status(console, found, every=every)
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]

@@ -1,7 +1,5 @@
 """Tests of experiments in yaml: arms with a parent, margins and conditions."""
 
-from typing import Any
-
 import pytest
 import yaml
 
@@ -92,7 +90,7 @@ def test_an_arm_with_a_parent_would_have_its_tokenizer(plan, with_experiment, ke
 
 
 ARMS = {"fixed": {"label": "fixed"}}
-GRID: dict[str, Any] = {"title": "A grid", "metric": "test/perplexity", "arms": ARMS}
+GRID = {"title": "A grid", "metric": "test/perplexity", "arms": ARMS}
 
 
 @pytest.mark.parametrize("size", ["0.5%", 3])

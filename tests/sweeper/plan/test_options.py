@@ -4,7 +4,6 @@ import pytest
 import yaml
 
 from sweeper.plan.compose import CONF
-from sweeper.plan.plan import Plan
 from sweeper.stages.decide import check_claims
 from sweeper.store.registry import (
     ARCHITECTURES,
@@ -42,7 +41,7 @@ EXPERIMENTS = [
 LARGER_SCALES = [at(scale) for scale in ("demo", "gpu", "paper")]
 
 
-_PLANS: dict[tuple[str, str], Plan] = {}
+_PLANS = {}
 
 
 @pytest.fixture

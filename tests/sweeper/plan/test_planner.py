@@ -403,7 +403,7 @@ experiment:
         plan("experiment=child", conf=with_experiment("child", text))
 
 
-def exhaustive(count, target: int, step: int) -> int:
+def exhaustive(count, target, step):
     return min(range(step, 400 * step, step), key=lambda x: (abs(count(x) - target), x))
 
 

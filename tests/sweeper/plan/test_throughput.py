@@ -1,8 +1,6 @@
 """Tests of expected durations, and of the cache of model sizes."""
 
 import os
-from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -13,7 +11,7 @@ from sweeper.size_server import SizeServer
 from sweeper.store.records import Record
 
 
-def _run(task: str, heads: int, seed: int = 0, steps: int = 2310) -> Record:
+def _run(task, heads, seed=0, steps=2310):
     config = {
         "seed": seed,
         "task": {"name": task},
@@ -58,10 +56,10 @@ def test_a_part_of_a_training_tells_of_the_whole_until_the_whole_does():
     assert throughput.expected(_run("lm1b", 3, seed=1)) == pytest.approx((47.0, 3.0))
 
 
-CONFIG: dict[str, Any] = {"seed": 3, "task": {"name": "lm1b"}, "model": {"heads": 7}}
+CONFIG = {"seed": 3, "task": {"name": "lm1b"}, "model": {"heads": 7}}
 
 
-def asked(memory: Path) -> int:
+def asked(memory):
     """Return how many models the size server builds for one config with two seeds."""
     built = [{"size": {"params_total": 17}}]
     process = Mock(spec=SizeServer, ask=lambda questions: built * len(questions))

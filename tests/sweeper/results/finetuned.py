@@ -1,10 +1,8 @@
 """Synthetic sweeps of fine-tuned models. Each point has pre-trainings and fine-tunings of them."""
 
-from collections.abc import Callable, Mapping
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from omegaconf import OmegaConf
 
@@ -14,10 +12,8 @@ FINETUNE = {"squad": ["test/f1", "test/exact_match"], "mnli": ["test/accuracy"]}
 BASELINES = {"test/majority_accuracy": 0.353, "test/bag_of_words_accuracy": 0.381}
 MODELS = {heads: Model(64, heads, 16) for heads in (8, 12, 32)}
 
-Done = Callable[[str, int, int], bool]
 
-
-def score(metric: str, model: Model, seed: int) -> float:
+def score(metric, model, seed):
     """Return a score that grows with the number of heads and differs between seeds."""
     percent = {"test/f1": 70.0, "test/exact_match": 60.0, "test/accuracy": 50.0}[metric]
     percent += model.heads / 4 + (0.6, -0.2, 0.1, 0.3, -0.5)[seed]
@@ -25,10 +21,10 @@ def score(metric: str, model: Model, seed: int) -> float:
     return percent / 100 if metric.endswith("accuracy") else percent
 
 
-def described(name: str) -> dict[str, Any]:
+def described(name):
     """Return the entry of a shipped experiment in a plan."""
     conf = Path(__file__).parents[3] / "conf" / "experiment" / f"{name}.yaml"
-    whole: Any = OmegaConf.to_container(OmegaConf.load(conf), resolve=False)
+    whole = OmegaConf.to_container(OmegaConf.load(conf), resolve=False)
     about = whole["experiment"]
     keys = {"title", "metric", "x", "figure", "finetune"} & about.keys()
     paper = {str(x): printed for x, printed in about.get("paper", {}).items()}
@@ -38,13 +34,13 @@ def described(name: str) -> dict[str, Any]:
 
 
 def finetuned(
-    name: str = "table2a",
+    name="table2a",
     *,
-    seeds: int = 2,
-    pretrainings: int = 1,
-    about: Mapping[str, Any] = MappingProxyType({}),
-    done: Done = lambda task, heads, seed: True,
-) -> Sweep:
+    seeds=2,
+    pretrainings=1,
+    about=MappingProxyType({}),
+    done=lambda task, heads, seed: True,
+):
     """Return a sweep of a shipped experiment over `MODELS`.
 
     Each point has several pre-trainings, and fine-tuning seeds use them in turn.
@@ -52,7 +48,7 @@ def finetuned(
     about = {**described(name), "text": "made up", **about}
     sweep = Sweep(name, about=about)
 
-    def add(arm: str, model: Model, task: str, seed: int, **parent: str) -> str:
+    def add(arm, model, task, seed, **parent):
         metrics = {key: score(key, model, seed) for key in FINETUNE.get(task, [])}
         metrics |= BASELINES if task == "mnli" else {"test/loss": 3.7}
         found = metrics if done(task, model.heads, seed) else None

@@ -1,12 +1,11 @@
 """Synthetic sweeps with known results: Figure 1, Theorem 1, and a grid from the command line."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
-from tests.sweeper.results.synthetic import Measured, Model, Sweep, Truth, paper
+from tests.sweeper.results.synthetic import Model, Sweep, paper
 
 
 @dataclass(frozen=True)
@@ -30,17 +29,17 @@ PAPER = Grid(
 
 
 def figure1(
-    truth: Truth = paper,
-    grid: Grid = Grid(),
+    truth=paper,
+    grid=Grid(),
     *,
-    seeds: int = 3,
-    noise: float = 0.01,
-    done: Callable[[str, Model, int], bool] = lambda arm, model, seed: True,
-) -> Sweep:
+    seeds=3,
+    noise=0.01,
+    done=lambda arm, model, seed: True,
+):
     """Return a Figure 1 with known results. `noise` is relative, and depends only on the run."""
     sweep = Sweep()
 
-    def add(arm: str, model: Model, values: Any = None, match: Any = None) -> None:
+    def add(arm, model, values=None, match=None):
         measured = {
             seed: truth(model) * (1 + random.Random(f"{model}{seed}").gauss(0, noise))
             if done(arm, model, seed)
@@ -62,7 +61,7 @@ def figure1(
     return sweep
 
 
-def matched_to(d: int, grid: Grid) -> tuple[Model, dict[str, Any]]:
+def matched_to(d, grid):
     """Return the small model nearest in total parameters to the standard model of size `d`."""
     heads = grid.standard_heads[len(grid.standard_heads) // 2]
     target = Model(d, heads, d // heads).size["params_total"]
@@ -78,7 +77,7 @@ def matched_to(d: int, grid: Grid) -> tuple[Model, dict[str, Any]]:
     }
 
 
-def by_hand(axes: Mapping[str, Sequence[Any]]) -> Sweep:
+def by_hand(axes):
     """Return the sweep of a grid from the command line."""
     labels, x = {"grid": " x ".join(axes)}, next(iter(axes))
     sweep = Sweep(
@@ -94,7 +93,7 @@ def by_hand(axes: Mapping[str, Sequence[Any]]) -> Sweep:
     return sweep
 
 
-def one_arm(key: str, measured: Mapping[Any, Measured], **about: Any) -> Sweep:
+def one_arm(key, measured, **about):
     """Return a sweep of the arm `fixed`. `measured` maps a value of `key` to each seed's metric."""
     sweep = Sweep(**{"labels": {"fixed": "fixed"}, "claims": (), "x": key, **about})
     for place, (value, seeds) in enumerate(measured.items()):
@@ -104,15 +103,12 @@ def one_arm(key: str, measured: Mapping[Any, Measured], **about: Any) -> Sweep:
     return sweep
 
 
-Knee = Callable[[int], int]
-
-
 def theorem1(
-    bidirectional: Knee = lambda n: n - 1,
-    causal: Knee = lambda n: n // 2,
+    bidirectional=lambda n: n - 1,
+    causal=lambda n: n // 2,
     *,
-    seeds: int = 2,
-) -> Sweep:
+    seeds=2,
+):
     """Return a Theorem 1 whose errors halve with each head size, and collapse at these knees."""
     sweep = Sweep(
         name="theorem1",

@@ -1,14 +1,13 @@
 """Synthetic sweeps: records on disk as the sweeper writes them, with known results."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from sweeper.results.collect import collect
-from sweeper.results.table import Table
 from sweeper.store.plans import write_plan
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
@@ -26,7 +25,7 @@ class Model:
     head_size: int
 
     @property
-    def size(self) -> dict[str, int]:
+    def size(self):
         d, width = self.embedding_size, self.heads * self.head_size
         layer = 4 * d * width + 2 * d * FEEDFORWARD + FEEDFORWARD + 5 * d
         embedding, rest = VOCABULARY * d, LAYERS * layer + 2 * d
@@ -40,23 +39,18 @@ class Model:
         }
 
 
-Truth = Callable[[Model], float]
-Measured = Mapping[int, Any] | Sequence[Any]
-"""The metric of each seed, or its metrics by name, or None."""
-
-
-def paper(model: Model) -> float:
+def paper(model):
     """Return a perplexity as the paper predicts: small heads hurt, and every parameter helps."""
     size = 60 * (model.size["params_total"] / 1e6) ** -0.35
     return float(size * (1 + 0.012 * max(0.0, math.log2(32 / model.head_size)) ** 2))
 
 
-def flat(model: Model) -> float:
+def flat(model):
     """Return the same perplexity for every model."""
     return 43.0
 
 
-def contrary(model: Model) -> float:
+def contrary(model):
     """Return a perplexity that contradicts the paper: more heads hurt the fixed arm only."""
     if model.head_size == 32 and model.embedding_size == 64:
         return 50.0 + 0.5 * model.heads
@@ -96,18 +90,22 @@ class Sweep:
 
     def add(
         self,
-        arm: str,
-        model: Model,
-        measured: Measured,
-        values: Mapping[str, Any] | None = None,
-        matched: Mapping[str, Any] | None = None,
+        arm,
+        model,
+        measured,
+        values=None,
+        matched=None,
         *,
-        task: str = "lm1b",
-        parent: str | None = None,
-    ) -> None:
-        """Add a point with the metric or the metrics of each seed. None is a run that is not done.
+        task="lm1b",
+        parent=None,
+    ):
+        """Add a point. By default, it varies the heads.
 
-        The seeds of a sequence are 0, 1, 2 and so on. By default, the point varies the heads.
+        Args:
+            arm, model: its arm and its model.
+            measured: for each seed, the metric, or all metrics by name, or None for a run that is
+                not done. The seeds of a sequence are 0, 1, 2 and so on.
+            values, matched, task, parent: what the plan says of the point and of its runs.
         """
         if not isinstance(measured, Mapping):
             measured = dict(enumerate(measured))
@@ -151,7 +149,7 @@ class Sweep:
             self.points.append({**names, **point, "seed": seed, "run": run})
 
     @property
-    def plan(self) -> dict[str, Any]:
+    def plan(self):
         """Return the plan, as the planner writes it."""
         told = "title metric x figure scale claims margin error".split()
         arms = {arm: {"label": label} for arm, label in self.labels.items()}
@@ -175,7 +173,7 @@ class Sweep:
             },
         }
 
-    def write(self, outputs: Path, *, attempts: bool = True) -> Path:
+    def write(self, outputs, *, attempts=True):
         """Write the plan and the records with the store. Results can lack attempts."""
         write_plan(outputs, self.plan)
         store = RunStore(outputs)
@@ -189,7 +187,7 @@ class Sweep:
                     attempt.finish("done")
         return outputs
 
-    def table(self, outputs: Path | None = None) -> Table:
+    def table(self, outputs=None):
         """Return the table of the sweep. If `outputs` is set, the sweep stays there on disk."""
         with TemporaryDirectory() as folder:
             attempts = bool(self.attempts)
@@ -198,7 +196,7 @@ class Sweep:
         return table
 
 
-def edited(table: Table, **cells: Any) -> Table:
+def edited(table, **cells):
     """Return the table with changed cells. A function computes the cell from its row."""
     rows = [
         row | {k: v(row) if callable(v) else v for k, v in cells.items()}

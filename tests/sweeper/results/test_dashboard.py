@@ -4,9 +4,7 @@ import json
 import os
 import sys
 import warnings
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -16,13 +14,12 @@ pytest.importorskip("wandb_workspaces")
 from sweeper.__main__ import main
 from sweeper.results.dashboard import Project, workspace
 from tests.sweeper.results.grids import FEW, figure1
-from tests.sweeper.results.synthetic import Sweep
 from tests.wandb_server import ENTITY, Remote, wandb_server
 
 LOGGER = {"name": "wandb", "mode": "online", "project": "headroom", "entity": None}
 
 
-def sweep() -> Sweep:
+def sweep():
     """Write a small Figure 1 whose runs were mirrored to a W&B project."""
     made = figure1(grid=FEW, seeds=2)
     for record in made.records.values():
@@ -30,7 +27,7 @@ def sweep() -> Sweep:
     return made
 
 
-def command(outputs: Path, *words: str) -> SimpleNamespace:
+def command(outputs, *words):
     """Run a command in a fork, because W&B is slow to import and forbids forks once it has run."""
     import wandb
 
@@ -61,7 +58,7 @@ def server():
         yield server
 
 
-def panels(sweep: Sweep, outputs: Path) -> list[dict[str, Any]]:
+def panels(sweep, outputs):
     """Return the title and axes of every panel in the saved view that the server received."""
     view = workspace(Project(ENTITY, "headroom"), [sweep.table(outputs)])
     spec = json.loads(

@@ -2,14 +2,12 @@
 
 import csv
 import re
-from typing import Any
 
 import pytest
 
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.paper_tables import (
     ABSENT,
-    Block,
     as_latex,
     as_text,
     paper_table,
@@ -21,7 +19,7 @@ from tests.sweeper.results.grids import one_arm
 from tests.sweeper.results.synthetic import Model, Sweep
 
 
-def lines(block: Block) -> dict[str, tuple[str, ...]]:
+def lines(block):
     return {words: tuple(cells) for words, *cells in (block.head, *block.lines)}
 
 
@@ -50,7 +48,7 @@ def test_a_small_number_is_not_printed_as_zero():
 
 
 def test_at_the_papers_scale_it_stands_beside_where_it_has_the_setting():
-    about: dict[str, Any] = {"paper": {"32": described("table2a")["paper"]["32"]}}
+    about = {"paper": {"32": described("table2a")["paper"]["32"]}}
     sweep = finetuned(about=about)
     sweep.scale = "paper"
     [block] = paper_table(sweep.table()).blocks

@@ -1,7 +1,5 @@
 """Estimates agree with scipy; intervals hold over any number of analyses."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 import scipy.stats
@@ -10,7 +8,6 @@ from sweeper.results.design import All, AnyOf, Contrast, decide, levels
 from sweeper.results.points import Point, seed_spread
 from sweeper.results.statistics.bimodal import is_bimodal
 from sweeper.results.statistics.blocks import (
-    Estimate,
     Variance,
     estimates,
     first_seeds,
@@ -22,7 +19,6 @@ from sweeper.results.statistics.blocks import (
 )
 from sweeper.results.statistics.sequential import (
     DESIGNED,
-    Floats,
     Intervals,
     bound,
 )
@@ -32,18 +28,18 @@ ONE = Contrast("", ())
 PAIR = np.array([[1.0, -1.0]])
 
 
-def drawn(*means: float, seeds: int = 7, spread: float = 1.0) -> list[list[float]]:
+def drawn(*means, seeds=7, spread=1.0):
     """Return a table of random values with these means. It is the same in every call."""
     random = np.random.default_rng(11)
     return [list(mean + spread * random.standard_normal(seeds)) for mean in means]
 
 
-def pair(points: int) -> Floats:
+def pair(points):
     """Return the weights of the difference between the first two of several points."""
     return np.pad(PAIR, ((0, 0), (0, points - 2)))
 
 
-def estimate(table: Sequence[Sequence[float]] | Floats) -> Estimate:
+def estimate(table):
     """Return the estimated difference between the first two points."""
     found = np.array(table, dtype=float)
     return estimates(found, pair(len(found)))[0]
@@ -105,7 +101,7 @@ def test_two_points_alone_are_compared_by_the_paired_t_test():
     assert found.df == paired.df == 4
 
 
-def apart(first: list[float], second: list[float]) -> Floats:
+def apart(first, second):
     """Return the table of two points that share no seed."""
     nothing = [np.nan]
     rows = [first + nothing * len(second), nothing * len(first) + second]

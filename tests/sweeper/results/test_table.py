@@ -3,8 +3,6 @@
 import csv
 import math
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +16,7 @@ from sweeper.store.errors import UserError
 from sweeper.store.numbers import short
 from tests.sweeper.results.synthetic import edited
 
-CELLS: dict[str, Any] = {
+CELLS = {
     "words": 'heads=8, "quoted"\nand\rmore\0\x1b[31m',
     "whole": 29_384_705,
     "fraction": 0.1 + 0.2,
@@ -33,13 +31,13 @@ CELLS: dict[str, Any] = {
 FORMULAS = ["=cmd()", "+1", "-rf", "@SUM(A1)", "\tx", "\rx", "'quoted", "-5"]
 
 
-def table(rows: list[dict[str, Any]]) -> Table:
+def table(rows):
     columns = list(dict.fromkeys(key for row in rows for key in row))
     about = {"metric": "test/loss", "arms": {}}
     return Table("fig1", about, {}, {"a=1": {"a": 1}}, columns, rows)
 
 
-def cells(path: Path) -> list[list[str]]:
+def cells(path):
     """Return the lines of a .csv, as Python's module csv reads them."""
     with path.open(newline="") as file:
         return list(csv.reader(file))

@@ -2,23 +2,20 @@
 
 import math
 import random
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import Any
 
 import pytest
 
 from sweeper.results.judge import verdicts_on
-from sweeper.results.verdict import Decision, Verdict
+from sweeper.results.verdict import Decision
 from sweeper.store.registry import CLAIMS, names
 from tests.sweeper.results.grids import Grid, figure1, theorem1
 from tests.sweeper.results.synthetic import (
     METRIC,
     Model,
     Sweep,
-    Truth,
     contrary,
     flat,
     paper,
@@ -41,27 +38,27 @@ SUPPORTED, NOT, SAME, OPEN = Decision
 MARGIN = {METRIC: {"size": "1 %", "reason": "No one would mind."}}
 
 
-def verdicts(sweep: Sweep) -> dict[str, Verdict]:
+def verdicts(sweep):
     return {verdict.claim: verdict for verdict in verdicts_on(sweep.table())}
 
 
-def answers(sweep: Sweep) -> dict[str, Decision]:
+def answers(sweep):
     return {claim: one.verdict for claim, one in verdicts(sweep).items()}
 
 
-def judged(sweep: Sweep, claim: str) -> Verdict:
+def judged(sweep, claim):
     sweep.claims = [claim]
     return verdicts(sweep)[claim]
 
 
 def add(
-    sweep: Sweep,
-    arm: str,
-    model: Model,
-    value: float,
-    values: Mapping[str, Any] | None = None,
-    matched: Mapping[str, Any] | None = None,
-) -> None:
+    sweep,
+    arm,
+    model,
+    value,
+    values=None,
+    matched=None,
+):
     """Add a point with five noisy values. Its settings are the number and the size of heads."""
     varied = {"model.heads": model.heads, "model.head_size": model.head_size}
     noise = random.Random(f"{arm}{model}{values}")
@@ -69,7 +66,7 @@ def add(
     sweep.add(arm, model, measured, values or varied, matched)
 
 
-def of(points: Iterable[tuple[Any, ...]], **about: Any) -> Sweep:
+def of(points, **about):
     """Return a sweep of points, each the arguments of `add` from the arm on."""
     every = list(points)
     sweep = Sweep(labels={arm: arm for arm, *_ in every}, **about)
@@ -81,18 +78,18 @@ def of(points: Iterable[tuple[Any, ...]], **about: Any) -> Sweep:
 figure = partial(figure1, seeds=5, noise=0.002)  # a Figure 1 with little noise
 
 
-def generous(model: Model) -> float:
+def generous(model):
     """Return the paper's perplexity, less a bonus for attention wider than the embedding."""
     bonus = 9.0 if model.heads * model.head_size > model.embedding_size else 0.0
     return paper(model) - bonus
 
 
-def stingy(model: Model) -> float:
+def stingy(model):
     """Return a perplexity that depends on the embedding size alone."""
     return 60.0 - model.embedding_size / 8
 
 
-def mixed(model: Model) -> float:
+def mixed(model):
     """Return a perplexity with opposite effects at two embedding sizes."""
     return 60.0 + model.heads * (1 if model.embedding_size == 64 else -1)
 
@@ -230,10 +227,10 @@ def test_the_knee_is_where_the_error_collapses(knees, expected):
     assert (found[N_MINUS_1], found[HALF]) == expected
 
 
-def law(fixed_factor: float) -> Truth:
+def law(fixed_factor):
     """Return a power law of the loss. Heads of size 29 need `fixed_factor` times the parameters."""
 
-    def perplexity(model: Model) -> float:
+    def perplexity(model):
         factor = fixed_factor if model.head_size == 29 else 1
         return math.exp(40 * (model.size["params_total"] / factor) ** -0.2)
 
@@ -320,9 +317,7 @@ def test_a_claim_on_one_size_is_not_judged_where_another_changes_with_it(
     assert words in found.sentence
 
 
-def as_accuracy(
-    sweep: Sweep, change: Callable[[float], float] = lambda value: value
-) -> Sweep:
+def as_accuracy(sweep, change=lambda value: value):
     for result in sweep.results.values():
         result["metrics"] = {"test/accuracy": change(result["metrics"][sweep.metric])}
     sweep.metric = "test/accuracy"

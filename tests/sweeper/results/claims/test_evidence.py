@@ -39,7 +39,7 @@ from tests.sweeper.results.grids import FEW, Grid, figure1, theorem1
 from tests.sweeper.results.synthetic import Model, Sweep, edited, flat
 
 
-def most_heads(sweep: Sweep) -> str:
+def most_heads(sweep):
     """Return the id of the fixed arm's run with the most heads, which no other arm uses."""
     return [str(point["run"]) for point in sweep.points if point["arm"] == "fixed"][-1]
 

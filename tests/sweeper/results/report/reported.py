@@ -4,7 +4,6 @@ import gzip
 import json
 import re
 from base64 import b64decode
-from typing import Any
 
 from sweeper.results.figures import svg_of
 from sweeper.results.report.data import page_data
@@ -146,5 +145,5 @@ def content_of(page):
     text = page.read_text("utf-8")
     found = re.search(r'<script type="text/plain" id="data">(.*?)</script>', text)
     assert found
-    content: dict[str, Any] = json.loads(gzip.decompress(b64decode(found[1])))
+    content = json.loads(gzip.decompress(b64decode(found[1])))
     return content

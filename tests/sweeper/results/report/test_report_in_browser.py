@@ -10,7 +10,6 @@ import time
 import urllib.error
 import urllib.request
 from contextlib import suppress
-from typing import Any
 
 import pytest
 
@@ -129,7 +128,7 @@ class Browser:
         script = (
             f"return [...document.querySelectorAll(arguments[0])].map(e => e.{asked})"
         )
-        found: list[Any] = self.run(script, selector)
+        found = self.run(script, selector)
         return found
 
     def texts(self, selector):
@@ -387,7 +386,7 @@ def test_a_page_of_an_unfinished_sweep_loads_itself_again_where_its_reader_is(
 
 
 def test_foreign_text_is_text(window, tmp_path):
-    outlines: list[Any] = []
+    outlines = []
     harmless = tuple(f"word{place}" for place in range(len(PAYLOADS)))
     for name, words in (("harmless", harmless), ("hostile", PAYLOADS)):
         page = foreign(tmp_path / name, words)
