@@ -100,10 +100,7 @@ def test_a_run_of_before_this_machine_started_is_over_once_its_heartbeat_stands_
     )
     now = [0.0]
     store = RunStore(outputs, Watcher(90.0, lambda: now[0]))
-    for state, words in (
-        ("running", "running at"),
-        ("interrupted", "killed at"),
-    ):
+    for state, words in (("running", "running at"), ("interrupted", "killed at")):
         [line] = lines(outputs, ["fig3"], store)
         assert line.state == state
         assert words in line.reason

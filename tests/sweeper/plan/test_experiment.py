@@ -108,11 +108,7 @@ def with_margin(size, **reason):
 
 
 def test_a_typed_null_leaves_an_arm_out_and_empty_braces_the_margin():
-    shipped = {
-        **GRID,
-        **with_margin(1, reason="why"),
-        "arms": {**ARMS, "other": {}},
-    }
+    shipped = {**GRID, **with_margin(1, reason="why"), "arms": {**ARMS, "other": {}}}
     overrides = {"experiment.arms.fixed": None, "experiment.margin": {}}
     read = read_experiment("grid", shipped, scale="demo", overrides=overrides)
     assert ([*read.arms], read.margin) == (["other"], {})

@@ -29,12 +29,7 @@ PAPER = Grid(
 
 
 def figure1(
-    truth=paper,
-    grid=Grid(),
-    *,
-    seeds=3,
-    noise=0.01,
-    done=lambda arm, model, seed: True,
+    truth=paper, grid=Grid(), *, seeds=3, noise=0.01, done=lambda arm, model, seed: True
 ):
     """Return a Figure 1 with known results. `noise` is relative, and depends only on the run."""
     sweep = Sweep()
@@ -103,12 +98,7 @@ def one_arm(key, measured, **about):
     return sweep
 
 
-def theorem1(
-    bidirectional=lambda n: n - 1,
-    causal=lambda n: n // 2,
-    *,
-    seeds=2,
-):
+def theorem1(bidirectional=lambda n: n - 1, causal=lambda n: n // 2, *, seeds=2):
     """Return a Theorem 1 whose errors halve with each head size, and collapse at these knees."""
     sweep = Sweep(
         name="theorem1",

@@ -17,11 +17,7 @@ from sweeper.results.statistics.blocks import (
     table_of,
     within_points,
 )
-from sweeper.results.statistics.sequential import (
-    DESIGNED,
-    Intervals,
-    bound,
-)
+from sweeper.results.statistics.sequential import DESIGNED, Intervals, bound
 from sweeper.results.verdict import Decision
 
 ONE = Contrast("", ())
@@ -64,10 +60,7 @@ def test_the_residual_is_that_of_a_least_squares_fit_of_points_and_seeds(holes):
     there = np.argwhere(~np.isnan(table))
     values = table[tuple(there.T)]
     effects = np.hstack(
-        [
-            there[:, [0]] == np.arange(points),
-            there[:, [1]] == np.arange(seeds),
-        ]
+        [there[:, [0]] == np.arange(points), there[:, [1]] == np.arange(seeds)]
     ).astype(float)
     fitted = effects @ np.linalg.lstsq(effects, values)[0]
     squares, df = ((values - fitted) ** 2).sum(), len(there) - points - seeds + 1

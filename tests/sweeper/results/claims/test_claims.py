@@ -12,14 +12,7 @@ from sweeper.results.judge import verdicts_on
 from sweeper.results.verdict import Decision
 from sweeper.store.registry import CLAIMS, names
 from tests.sweeper.results.grids import Grid, figure1, theorem1
-from tests.sweeper.results.synthetic import (
-    METRIC,
-    Model,
-    Sweep,
-    contrary,
-    flat,
-    paper,
-)
+from tests.sweeper.results.synthetic import METRIC, Model, Sweep, contrary, flat, paper
 
 WORSENS, IMPROVES, BEATS = (
     "standard_worsens_beyond",
@@ -51,14 +44,7 @@ def judged(sweep, claim):
     return verdicts(sweep)[claim]
 
 
-def add(
-    sweep,
-    arm,
-    model,
-    value,
-    values=None,
-    matched=None,
-):
+def add(sweep, arm, model, value, values=None, matched=None):
     """Add a point with five noisy values. Its settings are the number and the size of heads."""
     varied = {"model.heads": model.heads, "model.head_size": model.head_size}
     noise = random.Random(f"{arm}{model}{values}")

@@ -8,12 +8,7 @@ import pytest
 
 from sweeper.results.collect import collect
 from sweeper.results.design import Contrast, with_alternatives
-from sweeper.results.judge import (
-    check_decidable,
-    decidable,
-    lines,
-    verdicts_on,
-)
+from sweeper.results.judge import check_decidable, decidable, lines, verdicts_on
 from sweeper.results.points import Point
 from sweeper.results.verdict import Decision, Found, Verdict
 from sweeper.store.errors import UserError

@@ -25,14 +25,7 @@ from sweeper.store.errors import Faults
 from sweeper.store.numbers import short
 from sweeper.store.registry import FIGURES, names
 from tests.sweeper.results.finetuned import MODELS, finetuned, score
-from tests.sweeper.results.grids import (
-    FEW,
-    PAPER,
-    by_hand,
-    figure1,
-    one_arm,
-    theorem1,
-)
+from tests.sweeper.results.grids import FEW, PAPER, by_hand, figure1, one_arm, theorem1
 from tests.sweeper.results.report.reported import content_of
 from tests.sweeper.results.synthetic import METRIC, Model, Sweep, edited
 
