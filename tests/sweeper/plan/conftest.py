@@ -107,12 +107,22 @@ def with_experiment(tmp_path):
 
 
 @pytest.fixture
-def plan(tmp_path, process, monkeypatch):
+def plan(tmp_path, process, with_experiment, monkeypatch):
     # Write to the default folder, outputs/, since a test may compare the whole config.
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments, conf=None):
-        """Return the plan. `conf` is a folder that replaces conf/, or its composer."""
+    def run(*arguments, conf=None, text=None):
+        """Return the plan of a command line.
+
+        Args:
+            conf: a folder that replaces conf/, or its composer.
+            text: the yaml of an experiment to plan.
+        """
+        if text:
+            conf, arguments = (
+                with_experiment("mine", text),
+                ("experiment=mine", *arguments),
+            )
         composed = composer(conf) if isinstance(conf, Path) else conf or shipped()
         return Planner(composed, process, max_runs=10_000).plan(arguments)
 

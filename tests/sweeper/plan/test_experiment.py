@@ -25,8 +25,8 @@ experiment:
 """
 
 
-def test_an_arm_starts_from_the_runs_of_another_seed_by_seed(plan, with_experiment):
-    found = plan("experiment=heirs", conf=with_experiment("heirs", CHILDREN))
+def test_an_arm_starts_from_the_runs_of_another_seed_by_seed(plan):
+    found = plan(text=CHILDREN)
     runs = {
         (p.arm, p.seed, *p.values.values()): found.runs[p.run] for p in found.points
     }
@@ -57,15 +57,14 @@ def test_an_arm_starts_from_an_arm_that_stands_before_it(parent):
         read_experiment("heirs", yaml.safe_load(text)["experiment"], scale="demo")
 
 
-def test_an_arm_with_a_parent_chooses_no_optimizer_of_its_own(plan, with_experiment):
+def test_an_arm_with_a_parent_chooses_no_optimizer_of_its_own(plan):
     text = CHILDREN.replace("trainer.steps: 0", "optimizer: inverse_sqrt")
-    conf = with_experiment("heirs", text)
     with pytest.raises(
         UserError, match="arm third has a parent and cannot choose optimizer"
     ):
-        plan("experiment=heirs", conf=conf)
+        plan(text=text)
     typed = ("optimizer=inverse_sqrt", "optimizer.weight_decay=0.0,0.1")
-    found = plan("experiment=heirs", *typed, conf=conf)  # overrides change all arms
+    found = plan(*typed, text=text)  # overrides change all arms
     assert len(found.points) == 2 * (2 + 2 + 4)
     for run in (run for run in found.runs.values() if run.parent):
         decays = (
@@ -78,7 +77,7 @@ def test_an_arm_with_a_parent_chooses_no_optimizer_of_its_own(plan, with_experim
 @pytest.mark.parametrize(
     "key", ["task.joined: true", "data.source: local, data.root: other"]
 )
-def test_an_arm_with_a_parent_would_have_its_tokenizer(plan, with_experiment, key):
+def test_an_arm_with_a_parent_would_have_its_tokenizer(plan, key):
     arms = f"""{{first: {{set: {{task: lm1b}}}}, second: {{parent: first, set: {{{key}}}}}}}"""
     text = (
         CHILDREN.partition("  arms:")[0].replace("accuracy", "perplexity")
@@ -86,7 +85,7 @@ def test_an_arm_with_a_parent_would_have_its_tokenizer(plan, with_experiment, ke
     )
     words = r"(task.joined=True|data.digest=.*): expected .*, the value of parent="
     with pytest.raises(UserError, match=words):
-        plan("experiment=heirs", conf=with_experiment("heirs", text))
+        plan(text=text)
 
 
 ARMS = {"fixed": {"label": "fixed"}}

@@ -100,10 +100,10 @@ def test_the_commands_are_planned(typed, plan):
 @pytest.mark.parametrize(
     "text", YAML, ids=[re.search("title: (.*)", text)[1] for text in YAML]
 )
-def test_the_examples_are_planned(text, plan, with_experiment, tmp_path):
+def test_the_examples_are_planned(text, plan, tmp_path):
     (tmp_path / "a.txt").write_text("a text of words\n" * 99)
     root = [f"data.root={tmp_path}"] if "/data: local" in text else []
-    planned = plan("experiment=mine", *root, conf=with_experiment("mine", text))
+    planned = plan(*root, text=text)
     check_claims(planned)
     assert len(planned.runs) > 2
     targets = {point.matched.count for point in planned.points if point.matched}

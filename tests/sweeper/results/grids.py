@@ -28,11 +28,19 @@ PAPER = Grid(
 )
 
 
+LABELS = {
+    "standard": "head size d/h",
+    "fixed": "head size fixed",
+    "matched": "head size fixed, heads matched to d/h",
+}
+CLAIMS = ("standard_worsens_beyond", "fixed_keeps_improving", "small_beats_large")
+
+
 def figure1(
     truth=paper, grid=Grid(), *, seeds=3, noise=0.01, done=lambda arm, model, seed: True
 ):
     """Return a Figure 1 with known results. `noise` is relative, and depends only on the run."""
-    sweep = Sweep()
+    sweep = Sweep(labels=LABELS, claims=CLAIMS)
 
     def add(arm, model, values=None, match=None):
         measured = {
@@ -75,9 +83,7 @@ def matched_to(d, grid):
 def by_hand(axes):
     """Return the sweep of a grid from the command line."""
     labels, x = {"grid": " x ".join(axes)}, next(iter(axes))
-    sweep = Sweep(
-        name="grid", title="lm1b", figure="curves", x=x, claims=(), labels=labels
-    )
+    sweep = Sweep(name="grid", title="lm1b", figure="curves", x=x, labels=labels)
     for index, values in enumerate(product(*axes.values())):
         point = dict(zip(axes, values, strict=True))
         heads, size = (
@@ -90,7 +96,7 @@ def by_hand(axes):
 
 def one_arm(key, measured, **about):
     """Return a sweep of the arm `fixed`. `measured` maps a value of `key` to each seed's metric."""
-    sweep = Sweep(**{"labels": {"fixed": "fixed"}, "claims": (), "x": key, **about})
+    sweep = Sweep(x=key, **about)
     for place, (value, seeds) in enumerate(measured.items()):
         sizes = {"model.heads": 2 + place, "model.head_size": 16, key: value}
         model = Model(64, sizes["model.heads"], sizes["model.head_size"])

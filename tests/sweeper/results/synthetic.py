@@ -57,13 +57,6 @@ def contrary(model):
     return 40.0 - model.embedding_size / 32 - math.log2(model.heads)
 
 
-LABELS = {
-    "standard": "head size d/h",
-    "fixed": "head size fixed",
-    "matched": "head size fixed, heads matched to d/h",
-}
-
-
 @dataclass
 class Sweep:
     """A sweep of one experiment. Tests add its points and write it to disk."""
@@ -74,14 +67,10 @@ class Sweep:
     figure: str = "fig1"
     x: str = "params_total"
     scale: str = "demo"
-    claims: Sequence[str] = (
-        "standard_worsens_beyond",
-        "fixed_keeps_improving",
-        "small_beats_large",
-    )
+    claims: Sequence[str] = ()
     margin: Mapping[str, Any] = field(default_factory=dict)
     error: float = 0.05
-    labels: Mapping[str, str] = field(default_factory=LABELS.copy)
+    labels: Mapping[str, str] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
     points: list[dict[str, Any]] = field(default_factory=list)
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -152,14 +141,15 @@ class Sweep:
     def plan(self):
         """Return the plan, as the planner writes it."""
         told = "title metric x figure scale claims margin error".split()
-        arms = {arm: {"label": label} for arm, label in self.labels.items()}
+        arms = [*self.labels, *(point["arm"] for point in self.points)]
+        labels = {arm: {"label": self.labels.get(arm, arm)} for arm in arms}
         return {
             "command": ["python", "sweep.py", "-m", f"experiment={self.name}"],
             "scale": self.scale,
             "experiments": {
                 self.name: {
                     **{key: getattr(self, key) for key in told},
-                    "arms": arms,
+                    "arms": labels,
                     **self.about,
                 }
             },

@@ -101,7 +101,7 @@ def test_a_planned_run_whose_folder_is_gone_has_a_row_and_is_missing(tmp_path):
 
 
 def test_points_are_told_apart_where_two_keys_end_alike():
-    sweep = Sweep(labels={"grid": "grid"})
+    sweep = Sweep()
     values = {"model.attention.name": "latent", "task.name": "lm1b", "model.heads": 3}
     sweep.add("grid", Model(64, 3, 32), [43.0], values)
     table = sweep.table()
@@ -111,7 +111,7 @@ def test_points_are_told_apart_where_two_keys_end_alike():
 
 
 def test_a_key_that_one_arm_fixes_and_another_varies_has_a_cell_in_both():
-    sweep = Sweep(labels={"a": "a", "b": "b"})
+    sweep = Sweep()
     sweep.add("a", SMALL, [43.0], {})
     sweep.add("b", Model(64, 4, 32), [42.0], {"trainer.steps": 8})
     for record, steps in zip(sweep.records.values(), (4, 8), strict=True):

@@ -121,7 +121,7 @@ def test_latex_is_escaped_and_balanced():
 
 
 def test_a_line_a_point_with_mean_sd_size_and_match_error():
-    sweep = Sweep(labels={"fixed": "fixed"})
+    sweep = Sweep()
     matched = {"to": "7", "count": "params_total", "error": -0.00123}
     models = [Model(64, heads, 32) for heads in (2, 3)]
     sweep.add("fixed", models[0], [41.0, 43.0], matched=matched)

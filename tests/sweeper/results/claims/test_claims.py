@@ -54,9 +54,8 @@ def add(sweep, arm, model, value, values=None, matched=None):
 
 def of(points, **about):
     """Return a sweep of points, each the arguments of `add` from the arm on."""
-    every = list(points)
-    sweep = Sweep(labels={arm: arm for arm, *_ in every}, **about)
-    for point in every:
+    sweep = Sweep(**about)
+    for point in points:
         add(sweep, *point)
     return sweep
 
@@ -253,7 +252,7 @@ def test_the_contrast_that_decides_is_named_before_a_larger_uncertain_one(
     points, expected, first
 ):
     """A point is an embedding size, a number of heads, a mean and a spread of 0.1 or more."""
-    sweep = Sweep(labels={"standard": "standard"})
+    sweep = Sweep()
     for width, heads, mean, *wide in points:
         rng = random.Random(f"{width}{heads}")
         spread = wide[0] if wide else 0.1
@@ -339,7 +338,6 @@ def test_matched_points_are_compared_with_what_they_are_matched_to(bonus, expect
 
     sweep = figure(truth)
     # The arm `other` is in no pair, so the verdict must not name the count that it matches.
-    sweep.labels = {**sweep.labels, "other": "matched to a number"}
     match = {"to": "7,000", "count": "flops_per_token", "error": 0.0}
     add(sweep, "other", Model(67, 5, 3), 43.0, matched=match)
     found = judged(sweep, WINS)
@@ -354,7 +352,7 @@ def test_matched_points_are_compared_with_what_they_are_matched_to(bonus, expect
 
 
 def test_a_point_that_is_the_run_it_is_matched_to_is_no_pair():
-    sweep = Sweep(labels={"standard": "standard", "fixed": "fixed"})
+    sweep = Sweep()
     same = Model(64, 2, 32)
     sweep.add("fixed", same, [40.0, 41.0])
     match = {"to": "fixed heads=2", "count": "params_total", "error": 0.0}
@@ -473,7 +471,7 @@ def test_one_size_in_all_layers_is_compared_with_schedules(rising, falling, expe
 
 
 def test_without_a_standard_arm_the_rival_is_the_one_that_is_matched():
-    sweep = Sweep(labels={"keys": "keys", "values": "values"})
+    sweep = Sweep()
     for size in (3, 5):
         values = {"model.head_size": size}
         match = {"to": f"keys head_size={size}", "count": "params_total", "error": 0.0}
@@ -496,7 +494,7 @@ TO_STANDARD = {"to": "standard heads=4", "count": "params_total", "error": 0.0}
 
 def rounds(first, second, seeds, looks=()):
     """Return the verdict on two arms with these values, after earlier rounds of this many seeds."""
-    sweep = Sweep(claims=[WINS], labels={"standard": "", "fixed": ""}, error=0.2)
+    sweep = Sweep(claims=[WINS], error=0.2)
     sweep.add("standard", Model(64, 4, 16), first[:seeds])
     sweep.add("fixed", Model(64, 8, 16), second[:seeds], matched=TO_STANDARD)
     firsts = [sweep.points[0]["run"], sweep.points[seeds]["run"]]
@@ -539,7 +537,7 @@ RATE = "optimizer.learning_rate"
 def test_a_claim_has_a_verdict_only_if_it_has_it_with_either_rate(mean, expected):
     """Trials cannot tell two rates of the fixed arm apart. With the chosen rate, the arm wins."""
     luck = random.Random(4)
-    sweep = Sweep(claims=[WINS], labels={"standard": "", "fixed": ""})
+    sweep = Sweep(claims=[WINS])
     eight = {"model.heads": 8}
     for arm, model, own, values, matched in (
         ("standard", Model(64, 4, 16), 30.0, {"model.heads": 4}, None),

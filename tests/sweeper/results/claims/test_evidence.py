@@ -284,9 +284,8 @@ def test_an_error_of_exactly_zero_counts_as_the_least_that_is_told_apart():
 
 
 def test_a_claim_whose_sides_are_the_same_runs_is_no_question():
-    sweep = Sweep(labels={"standard": "standard", "fixed": "fixed"})
-    sweep.claims = ("fixed_size_beats_heuristic",)
-    for arm in sweep.labels:
+    sweep = Sweep(claims=["fixed_size_beats_heuristic"])
+    for arm in ("standard", "fixed"):
         sweep.add(arm, Model(64, 2, 32), [40.1, 39.8, 40.3, 39.9])
     table = sweep.table()
     [verdict] = verdicts_on(table)

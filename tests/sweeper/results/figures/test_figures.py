@@ -285,7 +285,7 @@ def test_null_is_named_on_an_axis_as_it_is_typed():
 
 
 def test_keys_that_move_together_are_one_curve():
-    sweep = Sweep(labels={"grid": "grid"})
+    sweep = Sweep()
     for d, heads in ((32, 2), (48, 3), (64, 4)):
         values = {"model.embedding_size": d, "model.heads": heads}
         sweep.add("grid", Model(d, heads, 16), [43.0 - heads], values)
@@ -383,7 +383,7 @@ def test_an_interval_stays_within_what_its_metric_can_be(
 
 
 def test_the_rank_of_heads_stands_beside_the_most_it_can_be():
-    sweep = Sweep(metric="test/attention_rank", labels={"a": "a"}, claims=())
+    sweep = Sweep(metric="test/attention_rank")
     for heads, size in product((3, 5), (2, 7, 13)):
         values = {"model.heads": heads, "model.head_size": size}
         sweep.add("a", Model(64, heads, size), [0.5 * size, 0.7 * size], values)

@@ -85,7 +85,7 @@ def small_sweep(outputs):
 
 def large_sweep(outputs, runs=500):
     """Write the page of a large sweep, whose runs have long curves and logs."""
-    sweep = Sweep(claims=(), labels={"fixed": "fixed", "other": "other"})
+    sweep = Sweep()
     for place in range(runs // 2):
         arm = "fixed" if place % 2 else "other"
         sweep.add(arm, Model(64, 2 + place, 32), [43.0 - place / 97, 43.3])
@@ -108,14 +108,7 @@ def foreign(outputs, words):
     Only the first has a figure, because thirty take a minute.
     """
     for place, word in enumerate(words):
-        sweep = Sweep(
-            name=word,
-            title=word,
-            metric=f"{word}/{word}",
-            x=word,
-            claims=(),
-            labels={word: word},
-        )
+        sweep = Sweep(name=word, title=word, metric=f"{word}/{word}", x=word)
         for heads in (2, 3):
             model = Model(64, 2 * place + heads, 32)
             values = {word: word, f"{word}.{word}": heads}
