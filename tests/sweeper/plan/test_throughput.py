@@ -69,23 +69,27 @@ def asked(memory):
     return facts.asked
 
 
+def asked_twice(memory):
+    return [asked(memory), asked(memory)]
+
+
 @pytest.mark.parametrize(("group", "built"), [("attention", 1), ("figures", 0)])
 def test_a_size_is_built_once_until_an_outside_model_changes(installed, group, built):
     memory = installed.folder / "facts.json"
-    assert [asked(memory), asked(memory)] == [1, 0]
+    assert asked_twice(memory) == [1, 0]
     module = installed("mine", "SIZE = 1", {f"headroom.{group}": "mine = mine"})
-    assert [asked(memory), asked(memory)] == [built, 0]
+    assert asked_twice(memory) == [built, 0]
     module.write_text("SIZE = 2")
     installed.forget()
-    assert [asked(memory), asked(memory)] == [built, 0]
+    assert asked_twice(memory) == [built, 0]
 
 
 def test_what_was_changed_in_the_memory_is_not_used(tmp_path):
     memory = tmp_path / "cache" / "facts.json"
-    assert [asked(memory), asked(memory)] == [1, 0]
+    assert asked_twice(memory) == [1, 0]
     for damage in ('"params_total":17', '"sha256":"'):
         memory.write_text(memory.read_text().replace(damage, f"{damage}0"))
-        assert [asked(memory), asked(memory)] == [1, 0]
+        assert asked_twice(memory) == [1, 0]
     memory.unlink()
     os.mkfifo(memory)
-    assert [asked(memory), asked(memory)] == [1, 0]
+    assert asked_twice(memory) == [1, 0]

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 
 from tests.sweeper.results.synthetic import Model, Sweep, paper
@@ -19,7 +20,6 @@ class Grid:
     head_size: int = 32
 
 
-FEW = Grid((64, 96), (4,), (4,))
 PAPER = Grid(
     (256, 320, 384, 448, 512),
     (4, 8, 16, 32, 64),
@@ -62,6 +62,11 @@ def figure1(
             model, match = matched_to(d, grid)
             add("matched", model, match=match)
     return sweep
+
+
+FEW = Grid((64, 96), (4,), (4,))
+few = partial(figure1, grid=FEW, seeds=1)
+"""A small Figure 1."""
 
 
 def matched_to(d, grid):

@@ -13,7 +13,7 @@ pytest.importorskip("wandb_workspaces")
 
 from sweeper.__main__ import main
 from sweeper.results.dashboard import Project, workspace
-from tests.sweeper.results.grids import FEW, figure1
+from tests.sweeper.results.grids import few
 from tests.wandb_server import ENTITY, Remote, wandb_server
 
 LOGGER = {"name": "wandb", "mode": "online", "project": "headroom", "entity": None}
@@ -21,7 +21,7 @@ LOGGER = {"name": "wandb", "mode": "online", "project": "headroom", "entity": No
 
 def sweep():
     """Write a small Figure 1 whose runs were mirrored to a W&B project."""
-    made = figure1(grid=FEW, seeds=2)
+    made = few(seeds=2)
     for record in made.records.values():
         record["config"]["logger"] = LOGGER
     return made
@@ -99,7 +99,7 @@ def test_the_view_draws_loss_by_arm_and_what_was_measured_against_sizes(tmp_path
 @pytest.mark.slow
 def test_dashboard_saves_one_view_and_sends_everything(tmp_path, server):
     mirrored = sweep().write(tmp_path / "mirrored")
-    apart = figure1(grid=FEW, seeds=2).write(tmp_path / "apart")
+    apart = few(seeds=2).write(tmp_path / "apart")
     first = command(mirrored, "dashboard", "fig1")
     assert (first.code, first.err) == (0, "")
     assert first.out.startswith(f"{server.address}/{ENTITY}/headroom?nw=")
@@ -171,9 +171,7 @@ def test_what_cannot_be_is_one_sentence(case, tmp_path, monkeypatch):
     if case == "no package":
         monkeypatch.setitem(sys.modules, "wandb_workspaces.workspaces", None)
     if case != "no plan":
-        (figure1(grid=FEW, seeds=1) if case == "not mirrored" else sweep()).write(
-            tmp_path
-        )
+        (few() if case == "not mirrored" else sweep()).write(tmp_path)
     done = command(tmp_path, "dashboard", *words)
     assert done.code == 2
     assert expected in done.err

@@ -13,7 +13,7 @@ from sweeper.results.summary import brief, print_prices
 from sweeper.stages import publish
 from sweeper.stages.publish import collect_and_judge, print_everything
 from tests.sweeper.results.finetuned import finetuned
-from tests.sweeper.results.grids import FEW, by_hand, figure1
+from tests.sweeper.results.grids import by_hand, few, figure1
 from tests.sweeper.results.report.reported import content_of
 from tests.sweeper.results.synthetic import edited
 
@@ -55,7 +55,7 @@ def test_each_verdict_has_a_line_that_says_what_would_decide_it():
 
 
 def test_what_a_reader_must_know_has_a_line_that_experiments_share():
-    table = figure1(grid=FEW, seeds=1).table()
+    table = few().table()
     table = edited(table, code=lambda row: row["run"])
     tables = [replace(table, name=name) for name in ("one", "two")]
     [line] = [line.plain for line in brief(tables, {"one": [], "two": []}, 200)]
@@ -75,7 +75,7 @@ def test_files_are_named_and_the_page_is_of_all_that_was_planned(tmp_path):
     lines = ended(tmp_path, "grid")
     assert any(line.startswith("grid  ") and "heads=2" in line for line in lines)
     assert OWN_GRID not in lines
-    figure1(grid=FEW, seeds=1).write(tmp_path)
+    few().write(tmp_path)
     lines = ended(tmp_path, "fig1")
     # With claims, the means stand above the verdicts.
     starts = [line.partition(" ")[0] for line in lines]
@@ -89,7 +89,7 @@ def test_files_are_named_and_the_page_is_of_all_that_was_planned(tmp_path):
 
 
 def test_without_a_finished_run_no_figure_is_drawn_or_named(tmp_path):
-    figure1(grid=FEW, seeds=1, done=lambda arm, model, seed: False).write(tmp_path)
+    few(done=lambda arm, model, seed: False).write(tmp_path)
     lines = ended(tmp_path, "fig1")
     assert "Tables:" in lines
     assert not any("figures" in line or line.startswith("Figures") for line in lines)
@@ -99,7 +99,7 @@ def test_without_a_finished_run_no_figure_is_drawn_or_named(tmp_path):
 def test_another_experiment_that_cannot_be_judged_keeps_no_sweep_from_its_page(
     tmp_path,
 ):
-    broken = figure1(grid=FEW, seeds=1)
+    broken = few()
     broken.claims = ("no_such_claim",)
     broken.write(tmp_path)
     grid(tmp_path)
@@ -159,7 +159,7 @@ def test_the_last_lines_suggest_what_works_with_the_logger_of_the_newest_sweep(
     offline = wandb / "offline-run-20250101_000000-"
     Path(f"{offline}of-another-sweep").mkdir(parents=True)
     assert f"    python -m sweeper collect {option}" in ended(tmp_path, "grid")
-    online = mirrored(figure1(grid=FEW, seeds=1), "fig1", "online")
+    online = mirrored(few(), "fig1", "online")
     online.write(tmp_path)
     assert f"    python -m sweeper dashboard fig1 {option}" in ended(tmp_path, "fig1")
     Path(f"{offline}{next(iter(online.records))}").mkdir()
@@ -183,7 +183,7 @@ def test_the_last_lines_say_in_which_groups_of_wandb_the_runs_are(tmp_path):
 @pytest.fixture
 def living(tmp_path, monkeypatch):
     """Return the live page of an unfinished sweep with two slots, and its fake clock."""
-    figure1(grid=FEW, seeds=2, done=lambda arm, model, seed: seed == 0).write(tmp_path)
+    few(seeds=2, done=lambda arm, model, seed: seed == 0).write(tmp_path)
     clock = SimpleNamespace(now=1000.0, used=0.0)
     clock.monotonic, clock.thread_time = lambda: clock.now, lambda: clock.used
     monkeypatch.setattr(publish, "time", clock)
@@ -202,7 +202,7 @@ def test_the_page_lives_while_a_sweep_trains_and_is_whole_once_it_is_stopped(
     results.write()
     assert f'name="refresh" content="{publish.PAGE_S:.0f}"' in page.read_text()
     assert states() == {"done", "new"}
-    figure1(grid=FEW, seeds=2).write(tmp_path)  # the other runs end meanwhile
+    few(seeds=2).write(tmp_path)  # the other runs end meanwhile
     with pytest.raises(SystemExit), results:
         raise SystemExit(130)
     assert 'name="refresh"' not in page.read_text()
@@ -227,7 +227,7 @@ def test_the_page_takes_a_share_of_the_time_of_the_runs_and_no_more(
 
 @pytest.mark.parametrize("value", [7.8e153, 1e300, -41.0])
 def test_everything_is_made_of_data_with_a_run_that_diverged(tmp_path, value):
-    sweep = figure1(grid=FEW, seeds=5)
+    sweep = few(seeds=5)
     next(iter(sweep.results.values()))["metrics"][sweep.metric] = value
     sweep.claims = ["standard_worsens_beyond", "wins_at_equal_size", "saves_parameters"]
     file = io.StringIO()

@@ -20,7 +20,9 @@ from sweeper.results.statistics.blocks import (
 from sweeper.results.statistics.sequential import DESIGNED, Intervals, bound
 from sweeper.results.verdict import Decision
 
+SUPPORTED, NOT, SAME, OPEN = Decision
 ONE = Contrast("", ())
+BOTH, EITHER = All([ONE, ONE]), AnyOf([ONE, ONE])
 PAIR = np.array([[1.0, -1.0]])
 
 
@@ -158,25 +160,25 @@ def test_an_interim_analysis_has_the_first_seeds_of_each_point():
 
 
 def test_the_level_is_shared_only_where_any_miss_would_do():
-    every = levels(All([ONE, ONE]), 0.01, 0.01)
+    every = levels(BOTH, 0.01, 0.01)
     assert every.tolist() == [[0.01, 0.005]] * 2
-    some = levels(AnyOf([ONE, All([ONE, ONE])]), 0.01, 0.01)
+    some = levels(AnyOf([ONE, BOTH]), 0.01, 0.01)
     assert some.tolist() == [[0.005, 0.01], [0.005, 0.005], [0.005, 0.005]]
 
 
 @pytest.mark.parametrize(
     ("claim", "found", "margin", "said"),
     [
-        (ONE, [(1, 3)], 9, Decision.SUPPORTED),
-        (ONE, [(-3, -1)], 9, Decision.NOT_SUPPORTED),
-        (ONE, [(-2, 3)], 9, Decision.NO_DIFFERENCE),
-        (ONE, [(-2, 3)], 2.5, Decision.UNDECIDED),
-        (All([ONE, ONE]), [(1, 2), (1, 2)], 9, Decision.SUPPORTED),
-        (All([ONE, ONE]), [(1, 2), (-2, -1)], 9, Decision.NOT_SUPPORTED),
-        (All([ONE, ONE]), [(1, 2), (-2, 1)], np.nan, Decision.UNDECIDED),
-        (AnyOf([ONE, ONE]), [(1, 2), (-2, -1)], 9, Decision.SUPPORTED),
-        (AnyOf([ONE, ONE]), [(-2, -1), (-2, -1)], 9, Decision.NOT_SUPPORTED),
-        (AnyOf([ONE, ONE]), [(-2, -1), (-2, 1)], np.nan, Decision.UNDECIDED),
+        (ONE, [(1, 3)], 9, SUPPORTED),
+        (ONE, [(-3, -1)], 9, NOT),
+        (ONE, [(-2, 3)], 9, SAME),
+        (ONE, [(-2, 3)], 2.5, OPEN),
+        (BOTH, [(1, 2), (1, 2)], 9, SUPPORTED),
+        (BOTH, [(1, 2), (-2, -1)], 9, NOT),
+        (BOTH, [(1, 2), (-2, 1)], np.nan, OPEN),
+        (EITHER, [(1, 2), (-2, -1)], 9, SUPPORTED),
+        (EITHER, [(-2, -1), (-2, -1)], 9, NOT),
+        (EITHER, [(-2, -1), (-2, 1)], np.nan, OPEN),
     ],
 )
 def test_decisions_follow_from_intervals(claim, found, margin, said):

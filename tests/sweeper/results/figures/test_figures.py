@@ -25,7 +25,14 @@ from sweeper.store.errors import Faults
 from sweeper.store.numbers import short
 from sweeper.store.registry import FIGURES, names
 from tests.sweeper.results.finetuned import MODELS, finetuned, score
-from tests.sweeper.results.grids import FEW, PAPER, by_hand, figure1, one_arm, theorem1
+from tests.sweeper.results.grids import (
+    PAPER,
+    by_hand,
+    few,
+    figure1,
+    one_arm,
+    theorem1,
+)
 from tests.sweeper.results.report.reported import content_of
 from tests.sweeper.results.synthetic import METRIC, Model, Sweep, edited
 
@@ -71,7 +78,7 @@ def lines_of(axes):
 
 
 SWEEPS = {
-    "few": lambda: figure1(grid=FEW, seeds=1),
+    "few": lambda: few(),
     "half": lambda: figure1(grid=PAPER, done=half),
     "none": lambda: figure1(done=lambda arm, model, seed: False),
     "hostile": hostile,
@@ -126,7 +133,7 @@ svg.hashsalt: another
 
 def test_files_hold_no_code_and_drawn_again_they_are_the_same_bytes(tmp_path):
     """Neither another process, nor its hash seed, nor a user's matplotlibrc changes the bytes."""
-    sweep = figure1(grid=FEW)
+    sweep = few(seeds=3)
     sweep.title = HOSTILE
     sweep.write(tmp_path)
     (tmp_path / "matplotlibrc").write_text(MATPLOTLIBRC)
@@ -257,7 +264,7 @@ def test_missing_and_mixed_runs_and_matching_errors_are_in_the_figure():
 
 
 def test_one_seed_has_no_interval_and_the_figure_says_so():
-    figure = draw("fig1", figure1(grid=FEW, seeds=1).table())
+    figure = draw("fig1", few().table())
     assert "there is no interval" in words(figure)
     bars = [one for axes in figure.axes for one in axes.collections]
     assert not any(one.get_segments() for one in bars)
@@ -418,7 +425,7 @@ def with_grams(table, **perplexities):
 
 
 def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand():
-    table = figure1(grid=FEW, seeds=1).table()
+    table = few().table()
     values = [row[table.metric] for row in table.rows]
     low, high = min(values), max(values)
     far = high + 0.8 * (high - low)

@@ -11,7 +11,7 @@ from sweeper.results.report.page import as_html, write_report
 from sweeper.stages.publish import collect_and_judge
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.finetuned import finetuned
-from tests.sweeper.results.grids import FEW, figure1
+from tests.sweeper.results.grids import few
 from tests.sweeper.results.synthetic import Model, Sweep
 
 # Foreign text that has run as script, markup, style or spreadsheet formula somewhere.
@@ -76,7 +76,7 @@ def small_sweep(outputs):
     def done(arm, model, seed):
         return model.embedding_size != 96
 
-    sweep = figure1(grid=FEW, seeds=2, done=done)
+    sweep = few(seeds=2, done=done)
     write_sweep(outputs, sweep)
     failed = next(id for id in sweep.records if id not in sweep.results)
     RunStore(outputs).run(failed).claim({}).finish("nan", "the loss is nan at step 7")

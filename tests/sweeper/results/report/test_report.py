@@ -18,7 +18,7 @@ from sweeper.results.table import RunFiles
 from sweeper.stages.publish import collect_and_judge
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
-from tests.sweeper.results.grids import FEW, figure1
+from tests.sweeper.results.grids import few, figure1
 from tests.sweeper.results.report.reported import (
     content_of,
     fine_tuned,
@@ -122,7 +122,7 @@ def test_thinned_curves_keep_their_ends_and_gaps():
 
 
 def test_a_damaged_record_is_reported_and_hides_only_itself(tmp_path):
-    sweep = figure1(grid=FEW, seeds=1)
+    sweep = few()
     write_sweep(tmp_path, sweep)
     damaged, other, *_ = sweep.records
     (RunStore(tmp_path).run(damaged).path / "run.json").write_text("{")
@@ -134,7 +134,7 @@ def test_a_damaged_record_is_reported_and_hides_only_itself(tmp_path):
 
 
 def test_hours_count_each_run_once_for_every_device_it_took():
-    table = figure1(grid=FEW, seeds=1).table()
+    table = few().table()
     _, slow, fast, *_ = table.rows
     slow |= {"seconds": 7200, "device": "a processor"}
     fast |= {"seconds": 1800, "device": "a card", "devices": 6}
@@ -156,7 +156,7 @@ def test_hours_count_each_run_once_for_every_device_it_took():
 def test_the_command_writes_the_page_of_planned_experiments_and_says_where(
     tmp_path, capsys
 ):
-    write_sweep(tmp_path, figure1(grid=FEW, seeds=1))
+    write_sweep(tmp_path, few())
     assert main(["report", "fig1", f"--outputs={tmp_path}"]) == 0
     page = tmp_path / "report.html"
     assert capsys.readouterr().out == f"{page}\n"
