@@ -41,21 +41,6 @@ EXPERIMENTS = [
 LARGER_SCALES = [at(scale) for scale in ("demo", "gpu", "paper")]
 
 
-_PLANS = {}
-
-
-@pytest.fixture
-def planned(plan):
-    """Return a function that plans an experiment at a scale, once for all tests."""
-
-    def planned(name, scale):
-        if (name, scale) not in _PLANS:
-            _PLANS[name, scale] = plan(f"experiment={name}", f"scale={scale}")
-        return _PLANS[name, scale]
-
-    return planned
-
-
 @pytest.mark.parametrize(
     ("group", "kind"),
     [("model/attention", ATTENTION), ("model", ARCHITECTURES), ("task", TASKS)],
@@ -69,8 +54,8 @@ def test_everything_registered_has_a_yaml_and_the_other_way_round(group, kind):
 
 
 @pytest.mark.parametrize(("name", "scale"), EXPERIMENTS)
-def test_every_experiment_plans_at_every_scale_it_defines(planned, name, scale):
-    found = planned(name, scale)
+def test_every_experiment_plans_at_every_scale_it_defines(plan, name, scale):
+    found = plan(f"experiment={name}", f"scale={scale}")
     [experiment] = found.experiments.values()
     assert {point.arm for point in found.points} == set(experiment.arms)
     assert experiment.figure in names(FIGURES)
@@ -94,11 +79,11 @@ def sizes(found, arm):
 
 
 @pytest.mark.parametrize("scale", LARGER_SCALES)
-def test_models_of_one_width_have_one_size_whatever_their_heads(planned, scale):
-    found = planned("equal_width", scale)
+def test_models_of_one_width_have_one_size_whatever_their_heads(plan, scale):
+    found = plan("experiment=equal_width", f"scale={scale}")
     assert len({(point.arm, *point.values.values()) for point in found.points}) >= 7
     assert len(sizes(found, "narrow")) == len(sizes(found, "wide")) == 1
-    found = planned("head_sizes", scale)
+    found = plan("experiment=head_sizes", f"scale={scale}")
     assert (
         len({str(run.config["model"]["head_size"]) for run in found.runs.values()}) == 4
     )

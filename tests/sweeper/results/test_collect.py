@@ -59,16 +59,6 @@ def test_a_finished_run_fills_every_column():
     assert "energy_joules" not in row
 
 
-def test_the_match_is_in_the_row():
-    rows = figure1(seeds=1).table().rows
-    [first, _] = [row for row in rows if row["arm"] == "matched"]
-    assert first["matched_to"] == "standard embedding_size=96 heads=8"
-    assert first["match_count"] == "params_total"
-    target = next(r for r in rows if r["point"] == "embedding_size=96 heads=8")
-    assert first["match_error"] == first["params_total"] / target["params_total"] - 1
-    assert target["matched_to"] is None
-
-
 def test_unfinished_runs_keep_their_row_and_their_size(tmp_path):
     sweep = one_point(None, None, None, 43.0)
     sweep.write(tmp_path)

@@ -50,8 +50,9 @@ def hostile():
     return sweep
 
 
-def draw(kind, table):
-    """Draw a table with the figure of this name."""
+def draw(kind, made):
+    """Draw a table or a sweep with the figure of this name."""
+    table = made.table() if isinstance(made, Sweep) else made
     return figure_of(replace(table, experiment={**table.experiment, "figure": kind}))
 
 
@@ -206,14 +207,14 @@ def test_means_are_geometric_from_a_factor_of_ten_but_for_percentages(
     first = 20.0 if metric == METRIC else 0.2
     measured = {2: (first, first), 7: (first, last)}
     sweep = one_arm("model.heads", measured, metric=metric)
-    figure = draw("curves", sweep.table())
+    figure = draw("curves", sweep)
     heights = [y for line in lines_of(figure.axes[0]) for _, y in line]
     assert any(math.isclose(mean, y) for y in heights)
     assert told in words(figure)
 
 
 def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed():
-    figure = draw("fig2", finetuned("fig2", seeds=3).table())
+    figure = draw("fig2", finetuned("fig2", seeds=3))
     shown = (("test/f1", 1), ("test/exact_match", 1), ("test/accuracy", 100))
     for axes, (metric, times) in zip(figure.axes, shown, strict=True):
         drawn = np.concatenate(lines_of(axes)).astype(float)
@@ -234,7 +235,7 @@ def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed():
     ],
 )
 def test_scales_are_logarithmic_from_a_factor_of_ten_and_say_so(values, scale):
-    axes = draw("curves", by_hand({"model.heads": [*values]}).table()).axes[0]
+    axes = draw("curves", by_hand({"model.heads": [*values]})).axes[0]
     assert axes.get_xscale() == scale
     assert axes.get_xlabel() == ("heads (log)" if scale == "log" else "heads")
 
@@ -264,7 +265,7 @@ def test_missing_and_mixed_runs_and_matching_errors_are_in_the_figure():
 
 
 def test_one_seed_has_no_interval_and_the_figure_says_so():
-    figure = draw("fig1", few().table())
+    figure = draw("fig1", few())
     assert "there is no interval" in words(figure)
     bars = [one for axes in figure.axes for one in axes.collections]
     assert not any(one.get_segments() for one in bars)
@@ -302,7 +303,7 @@ def test_keys_that_move_together_are_one_curve():
 
 
 def test_every_knee_is_marked_and_named():
-    figure = draw("theorem1", theorem1().table())
+    figure = draw("theorem1", theorem1())
     for axes, knees in zip(figure.axes, ({5: 4, 7: 6}, {5: 2, 7: 3}), strict=True):
         rings = [one for one in axes.get_lines() if one.get_markersize() == 9.0]
         places = {one.get_xdata()[0] for one in rings}
@@ -330,7 +331,7 @@ def test_each_length_has_its_knees_above_what_smaller_heads_cost(lengths):
         return 5 - n / 16 + 0.25 / size + seed / 1024
 
     add_lengths(lengths, "heads", (8, 32), (2, 4, 16, 32), measured)
-    figure = draw("sequence_length", lengths.table())
+    figure = draw("sequence_length", lengths)
     lines = lines_of(figure.axes[0])
     knees = {line[0] for line in lines if len(line) == 1}
     assert knees == {(4, 1.02), (7, 1.06), (16, 1.02), (31, 1.06)}
@@ -342,7 +343,7 @@ def test_each_length_has_its_knees_above_what_smaller_heads_cost(lengths):
 def test_the_lengths_of_each_arm_are_compared_with_its_own_largest_head(lengths):
     add_lengths(lengths, "heads", (8,), (2, 32), lambda n, size, seed: 5 + 1 / size)
     add_lengths(lengths, "other", (9,), (2, 8), lambda n, size, seed: 7 + 2 / size)
-    figure = draw("sequence_length", lengths.table())
+    figure = draw("sequence_length", lengths)
     drawn = lines_of(figure.axes[0])
     # The loss of a synthetic run is the logarithm of its perplexity, plus 1.
     assert [(2, pytest.approx(math.log(6.5 / 6.03125))), (32, 0)] in drawn

@@ -9,14 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from sweeper.__main__ import main
 from sweeper.results.palette import PALETTE
 from sweeper.results.panel import curve_looks
 from sweeper.results.report.data import curves, page_data, provenance
 from sweeper.results.report.page import as_html
 from sweeper.results.table import RunFiles
 from sweeper.stages.publish import collect_and_judge
-from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.grids import few, figure1
 from tests.sweeper.results.report.reported import (
@@ -151,18 +149,6 @@ def test_hours_count_each_run_once_for_every_device_it_took():
         "code": [("abc", 2)],
         "libraries": [("torch 2", 2)],
     }
-
-
-def test_the_command_writes_the_page_of_planned_experiments_and_says_where(
-    tmp_path, capsys
-):
-    write_sweep(tmp_path, few())
-    assert main(["report", "fig1", f"--outputs={tmp_path}"]) == 0
-    page = tmp_path / "report.html"
-    assert capsys.readouterr().out == f"{page}\n"
-    assert [one["name"] for one in content_of(page)["experiments"]] == ["fig1"]
-    with pytest.raises(UserError, match="fig9"):
-        data_of(tmp_path, ["fig9"])
 
 
 def test_data_is_json_whatever_it_holds(tmp_path):
