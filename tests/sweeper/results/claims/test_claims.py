@@ -120,7 +120,7 @@ def test_every_claim_that_exists_is_tested_here():
 )
 def test_larger_heads_are_judged_by_all_of_their_curve(truth, expected):
     sizes = (3, 7, 13, 29)
-    sweep = of(("fixed", Model(64, 4, size), truth(size), {}) for size in sizes)
+    sweep = of(("fixed", Model(64, 4, size), truth(size)) for size in sizes)
     found = judged(sweep, LARGER)
     assert found.verdict == expected
     assert "rom 3 to 29 head sizes" in found.sentence

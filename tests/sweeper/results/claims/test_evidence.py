@@ -204,16 +204,13 @@ def test_lines_are_narrow_and_cannot_disturb_a_terminal():
         ((1.04, 0.475, 1.61), "metric", "it better by 1.04 [0.47, 1.61]"),
         ((-203.1, -300.0, -100.0), "metric", "it worse by 203 [100, 300]"),
         ((0.038, -631.0, 631.0), "metric", "it better by 0.04 [-631, 631]"),
-        ((0.1734, -inf, inf), "metric", "it better by 0.173 [no interval]"),
         ((-1.42e-14, -inf, inf), "metric", "it no different [no interval]"),
         ((0.0, -1e-15, 1e-15), "metric", "it no different"),
-        ((2.0, 2.0, 2.0), "metric", "it better by 2.000 [2.000, 2.000]"),
         (
             (log(1.013), log(1.009), log(1.017)),
             "log ratio",
             "it better by 1.30 % [0.90, 1.70]",
         ),
-        ((log(1.013), -inf, inf), "log ratio", "it better by 1.3 % [no interval]"),
         (
             (log(7000), log(5000), log(9000)),
             "log ratio",
