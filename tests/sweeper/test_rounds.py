@@ -34,17 +34,6 @@ from tests.policies import shipped
 from tests.sweeper.conftest import finish
 from tests.sweeper.plan.conftest import FakeProcess
 
-CHAIN = """# @package _global_
-experiment:
-  title: runs that start from runs that start from others
-  metric: test/perplexity
-  seeds: [0, 1]
-  claims: [larger_heads_improve]
-  arms:
-    first: {set: {model.embedding_size: 16}, grid: {model.head_size: [2, 4, 8]}}
-    second: {parent: first, set: {trainer.steps: 21}}
-    fixed: {parent: second, set: {trainer.steps: 23}}
-"""
 ALIKE = """# @package _global_
 experiment:
   title: the same points, of which another experiment has more seeds
@@ -100,7 +89,6 @@ TYPED = {
     "fig2": "name=fig2 experiment=fig2 scale=cpu",  # seeds are pre-trainings
     "one": "name=one experiment=fig2 scale=cpu +experiment.pretrainings=one",
     "fig1": "name=fig1 experiment=fig1 seed=0,1,2",
-    "chain": "experiment=chain",
     "alike": "experiment=few,more",
 }
 
@@ -111,7 +99,7 @@ def planned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("planned")
     conf = shutil.copytree(CONF, folder / "conf")
     more = ALIKE.replace("[larger_heads_improve]", "[]").replace("2]", "2, 3, 4, 5]")
-    for name, text in {"chain": CHAIN, "few": ALIKE, "more": more}.items():
+    for name, text in {"few": ALIKE, "more": more}.items():
         (conf / "experiment" / f"{name}.yaml").write_text(text)
     composed = composer(conf)
     planner = Planner(composed, FakeProcess(), max_runs=10**4)

@@ -15,7 +15,7 @@ from sweeper.results.judge import verdicts_on
 from sweeper.stages.decide import check_claims
 from sweeper.store import registry
 from tasks.parse import parse
-from tests.sweeper.results.grids import one_arm
+from tests.sweeper.results.synthetic import one_arm
 
 GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "experiments.md").read_text(
     "utf-8"

@@ -12,9 +12,17 @@ from sweeper.results.points import points
 from sweeper.results.remarks import missing, mixed, not_learned, standing
 from sweeper.results.table import COLUMNS
 from sweeper.store.runs import RunStore
-from tests.sweeper.results.finetuned import FINETUNE, MODELS, finetuned, score
-from tests.sweeper.results.grids import figure1, one_arm
-from tests.sweeper.results.synthetic import METRIC, Model, Sweep
+from tests.sweeper.results.synthetic import (
+    FINETUNE,
+    METRIC,
+    MODELS,
+    Model,
+    Sweep,
+    figure1,
+    finetuned,
+    one_arm,
+    score,
+)
 
 SMALL = Model(64, 2, 16)
 

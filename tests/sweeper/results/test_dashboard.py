@@ -13,7 +13,7 @@ pytest.importorskip("wandb_workspaces")
 
 from sweeper.__main__ import main
 from sweeper.results.dashboard import Project, workspace
-from tests.sweeper.results.grids import few
+from tests.sweeper.results.synthetic import few
 from tests.wandb_server import ENTITY, Remote, wandb_server
 
 LOGGER = {"name": "wandb", "mode": "online", "project": "headroom", "entity": None}

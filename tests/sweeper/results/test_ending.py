@@ -12,10 +12,8 @@ from sweeper.results.judge import verdicts_on
 from sweeper.results.summary import brief, print_prices
 from sweeper.stages import publish
 from sweeper.stages.publish import collect_and_judge, print_everything
-from tests.sweeper.results.finetuned import finetuned
-from tests.sweeper.results.grids import by_hand, few, figure1
 from tests.sweeper.results.report.reported import content_of
-from tests.sweeper.results.synthetic import edited
+from tests.sweeper.results.synthetic import by_hand, edited, few, figure1, finetuned
 
 OWN_GRID = "  Train a grid of your own:"
 

@@ -14,9 +14,7 @@ from sweeper.results.paper_tables import (
     summarise,
 )
 from sweeper.store.numbers import short
-from tests.sweeper.results.finetuned import described, finetuned
-from tests.sweeper.results.grids import one_arm
-from tests.sweeper.results.synthetic import Model, Sweep
+from tests.sweeper.results.synthetic import Model, Sweep, described, finetuned, one_arm
 
 
 def lines(block):

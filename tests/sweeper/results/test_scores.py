@@ -13,8 +13,7 @@ from sweeper.results.scores import MOST_ROWS, exit_code, judge_scores, judge_tab
 from sweeper.results.table import MixedCode, write_table
 from sweeper.results.verdict import Decision
 from sweeper.store.errors import UserError
-from tests.sweeper.results.finetuned import finetuned
-from tests.sweeper.results.grids import figure1
+from tests.sweeper.results.synthetic import figure1, finetuned
 
 SUPPORTED, NOT, SAME, OPEN = Decision
 

@@ -11,8 +11,17 @@ import pytest
 from sweeper.results.judge import verdicts_on
 from sweeper.results.verdict import Decision
 from sweeper.store.registry import CLAIMS, names
-from tests.sweeper.results.grids import Grid, figure1, theorem1
-from tests.sweeper.results.synthetic import METRIC, Model, Sweep, contrary, flat, paper
+from tests.sweeper.results.synthetic import (
+    METRIC,
+    Grid,
+    Model,
+    Sweep,
+    contrary,
+    figure1,
+    flat,
+    paper,
+    theorem1,
+)
 
 WORSENS, IMPROVES, BEATS = (
     "standard_worsens_beyond",

@@ -29,9 +29,17 @@ from tests.sweeper.results.claims.test_claims import (
     generous,
     verdicts,
 )
-from tests.sweeper.results.finetuned import finetuned
-from tests.sweeper.results.grids import FEW, Grid, figure1, theorem1
-from tests.sweeper.results.synthetic import Model, Sweep, edited, flat
+from tests.sweeper.results.synthetic import (
+    FEW,
+    Grid,
+    Model,
+    Sweep,
+    edited,
+    figure1,
+    finetuned,
+    flat,
+    theorem1,
+)
 
 
 def most_heads(sweep):

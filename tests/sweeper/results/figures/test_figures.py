@@ -24,17 +24,22 @@ from sweeper.results.report.page import write_report
 from sweeper.store.errors import Faults
 from sweeper.store.numbers import short
 from sweeper.store.registry import FIGURES, names
-from tests.sweeper.results.finetuned import MODELS, finetuned, score
-from tests.sweeper.results.grids import (
+from tests.sweeper.results.report.reported import content_of
+from tests.sweeper.results.synthetic import (
+    METRIC,
+    MODELS,
     PAPER,
+    Model,
+    Sweep,
     by_hand,
+    edited,
     few,
     figure1,
+    finetuned,
     one_arm,
+    score,
     theorem1,
 )
-from tests.sweeper.results.report.reported import content_of
-from tests.sweeper.results.synthetic import METRIC, Model, Sweep, edited
 
 HOSTILE = "$\\foo$ _{x} <script>alert(1)</script>\x1b[31m\n\u202e=cmd() é \0" * 7
 

@@ -10,9 +10,7 @@ from sweeper.results.report.data import page_data
 from sweeper.results.report.page import as_html, write_report
 from sweeper.stages.publish import collect_and_judge
 from sweeper.store.runs import RunStore
-from tests.sweeper.results.finetuned import finetuned
-from tests.sweeper.results.grids import few
-from tests.sweeper.results.synthetic import Model, Sweep
+from tests.sweeper.results.synthetic import Model, Sweep, few, finetuned
 
 # Foreign text that has run as script, markup, style or spreadsheet formula somewhere.
 PAYLOADS = (

@@ -16,7 +16,6 @@ from sweeper.results.report.page import as_html
 from sweeper.results.table import RunFiles
 from sweeper.stages.publish import collect_and_judge
 from sweeper.store.runs import RunStore
-from tests.sweeper.results.grids import few, figure1
 from tests.sweeper.results.report.reported import (
     content_of,
     fine_tuned,
@@ -24,6 +23,7 @@ from tests.sweeper.results.report.reported import (
     small_sweep,
     write_sweep,
 )
+from tests.sweeper.results.synthetic import few, figure1
 
 
 def data_of(outputs, experiments=None):
