@@ -318,25 +318,23 @@ def test_every_knee_is_marked_and_named():
     assert f"Head sizes of the measured knees: {knees}." in words(figure)
 
 
-def add_lengths(sweep, arm, lengths, sizes, measured):
-    """Add an arm of these sequence lengths and head sizes. `measured` returns each metric."""
-    for length, size in product(lengths, sizes):
-        values = {"task.sequence_length": length, "model.head_size": size}
-        found = [measured(length, size, seed) for seed in range(2)]
-        sweep.add(arm, Model(length, 4, size), found, values)
+def lengths(*arms):
+    """Return a sweep of arms: sequence lengths, head sizes, a function that returns a metric."""
+    sweep = Sweep(metric="test/loss")
+    for arm, own, sizes, measured in arms:
+        for length, size in product(own, sizes):
+            values = {"task.sequence_length": length, "model.head_size": size}
+            found = [measured(length, size, seed) for seed in range(2)]
+            sweep.add(arm, Model(length, 4, size), found, values)
+    return sweep
 
 
-@pytest.fixture
-def lengths():
-    return Sweep(metric="test/loss", labels={"heads": "heads", "other": "rotary"})
-
-
-def test_each_length_has_its_knees_above_what_smaller_heads_cost(lengths):
+def test_each_length_has_its_knees_above_what_smaller_heads_cost():
     def measured(n, size, seed):
         return 5 - n / 16 + 0.25 / size + seed / 1024
 
-    add_lengths(lengths, "heads", (8, 32), (2, 4, 16, 32), measured)
-    figure = draw("sequence_length", lengths)
+    sweep = lengths(("heads", (8, 32), (2, 4, 16, 32), measured))
+    figure = draw("sequence_length", sweep)
     lines = lines_of(figure.axes[0])
     knees = {line[0] for line in lines if len(line) == 1}
     assert knees == {(4, 1.02), (7, 1.06), (16, 1.02), (31, 1.06)}
@@ -345,10 +343,12 @@ def test_each_length_has_its_knees_above_what_smaller_heads_cost(lengths):
     assert "n = 8 n = 32 n / 2 n - 1" in words(figure)
 
 
-def test_the_lengths_of_each_arm_are_compared_with_its_own_largest_head(lengths):
-    add_lengths(lengths, "heads", (8,), (2, 32), lambda n, size, seed: 5 + 1 / size)
-    add_lengths(lengths, "other", (9,), (2, 8), lambda n, size, seed: 7 + 2 / size)
-    figure = draw("sequence_length", lengths)
+def test_the_lengths_of_each_arm_are_compared_with_its_own_largest_head():
+    sweep = lengths(
+        ("heads", (8,), (2, 32), lambda n, size, seed: 5 + 1 / size),
+        ("rotary", (9,), (2, 8), lambda n, size, seed: 7 + 2 / size),
+    )
+    figure = draw("sequence_length", sweep)
     drawn = lines_of(figure.axes[0])
     # The loss of a synthetic run is the logarithm of its perplexity, plus 1.
     assert [(2, pytest.approx(math.log(6.5 / 6.03125))), (32, 0)] in drawn
