@@ -263,13 +263,9 @@ def here(tmp_path_factory):
     """A folder with a copy of conf/, experiments with mistakes, and files that are not text."""
     folder = tmp_path_factory.mktemp("mistakes")
     shutil.copytree(CONF, folder / "conf")
-    for name, text in {
-        **GOOD,
-        **{name: text for name, (text, _) in FILES.items()},
-    }.items():
-        path = folder / "conf" / "experiment" / f"{name}.yaml"
-        path.write_text(f"# @package _global_\n{text}")
-    for name, text in HEADLESS.items():
+    texts = GOOD | {name: text for name, (text, _) in FILES.items()}
+    texts = {name: f"# @package _global_\n{text}" for name, text in texts.items()}
+    for name, text in (texts | HEADLESS).items():
         (folder / "conf" / "experiment" / f"{name}.yaml").write_text(text)
     for name in ("pictures", "wide"):
         (folder / name).mkdir()

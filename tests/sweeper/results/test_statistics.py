@@ -17,7 +17,13 @@ from sweeper.results.statistics.blocks import (
     table_of,
     within_points,
 )
-from sweeper.results.statistics.sequential import DESIGNED, Intervals, bound
+from sweeper.results.statistics.sequential import (
+    DESIGNED,
+    FIRST,
+    Intervals,
+    bound,
+    reach,
+)
 from sweeper.results.verdict import Decision
 
 SUPPORTED, NOT, SAME, OPEN = Decision
@@ -157,6 +163,10 @@ def test_an_interim_analysis_has_the_first_seeds_of_each_point():
     early = first_seeds(table, [2, 1])
     assert early.tolist()[0][:2] == [1.0, 2.0]
     assert np.isnan(early).tolist() == [[False, False, True], [True, False, True]]
+
+
+def test_nothing_is_decided_before_the_first_analysis():
+    assert np.isinf([bound(FIRST - 1, 0.01), reach(FIRST - 1, 5, 0.01)]).all()
 
 
 def test_the_level_is_shared_only_where_any_miss_would_do():

@@ -26,9 +26,9 @@ from tests.sweeper.results.report.reported import (
 from tests.sweeper.results.synthetic import few, figure1
 
 
-def data_of(outputs, experiments=None):
-    """Return the data of a page of the experiments."""
-    return page_data(outputs, *collect_and_judge(outputs, experiments))
+def data_of(outputs):
+    """Return the data of the page of all experiments."""
+    return page_data(outputs, *collect_and_judge(outputs, None))
 
 
 @pytest.fixture(scope="module")
