@@ -267,10 +267,8 @@ def here(tmp_path_factory):
     texts = {name: f"# @package _global_\n{text}" for name, text in texts.items()}
     for name, text in (texts | HEADLESS).items():
         (folder / "conf" / "experiment" / f"{name}.yaml").write_text(text)
-    for name in ("pictures", "wide"):
-        (folder / name).mkdir()
+    (folder / "pictures").mkdir()
     (folder / "pictures" / "picture").write_bytes(bytes(range(256)) * 9)
-    (folder / "wide" / "a.txt").write_text("ä", "utf-16")
     write_plan(folder / "outputs", plan_of("first", "a"))
     return folder
 
