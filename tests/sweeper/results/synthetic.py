@@ -232,10 +232,16 @@ CLAIMS = ("standard_worsens_beyond", "fixed_keeps_improving", "small_beats_large
 
 
 def figure1(
-    truth=paper, grid=Grid(), *, seeds=3, noise=0.01, done=lambda arm, model, seed: True
+    truth=paper,
+    grid=Grid(),
+    *,
+    seeds=3,
+    noise=0.01,
+    done=lambda arm, model, seed: True,
+    **about,
 ):
     """Return a Figure 1 with known results. `noise` is relative, and depends only on the run."""
-    sweep = Sweep(labels=LABELS, claims=CLAIMS)
+    sweep = Sweep(**{"labels": LABELS, "claims": CLAIMS, **about})
 
     def add(arm, model, values=None, match=None):
         measured = {

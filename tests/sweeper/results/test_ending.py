@@ -18,10 +18,10 @@ from tests.sweeper.results.synthetic import by_hand, edited, few, figure1, finet
 OWN_GRID = "  Train a grid of your own:"
 
 
-def ended(outputs, *names, width=400):
+def ended(outputs, *names):
     """Return the lines that a sweep of these experiments prints at its end."""
     file = io.StringIO()
-    print_everything(Console(file=file, width=width), outputs, names)
+    print_everything(Console(file=file, width=400), outputs, names)
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
@@ -98,9 +98,7 @@ def test_without_a_finished_run_no_figure_is_drawn_or_named(tmp_path):
 def test_another_experiment_that_cannot_be_judged_keeps_no_sweep_from_its_page(
     tmp_path,
 ):
-    broken = few()
-    broken.claims = ("no_such_claim",)
-    broken.write(tmp_path)
+    few(claims=["no_such_claim"]).write(tmp_path)
     grid(tmp_path)
     assert any("no_such_claim" in line for line in ended(tmp_path, "grid"))
     assert shown(tmp_path / "report.html") == ["grid"]
@@ -132,10 +130,7 @@ def test_a_figure_is_drawn_again_after_another_plan_asked_about_its_runs(tmp_pat
     figure = tmp_path / "figures" / "fig1.svg"
 
     def drawn(experiment, claim):
-        asked = figure1()
-        asked.name, asked.claims = experiment, [claim]
-        asked.points = [{**one, "experiment": experiment} for one in asked.points]
-        asked.write(tmp_path)
+        figure1(name=experiment, claims=[claim]).write(tmp_path)
         ended(tmp_path, "fig1")
         return figure.read_bytes()
 
@@ -226,9 +221,9 @@ def test_the_page_takes_a_share_of_the_time_of_the_runs_and_no_more(
 
 @pytest.mark.parametrize("value", [7.8e153, 1e300, -41.0])
 def test_everything_is_made_of_data_with_a_run_that_diverged(tmp_path, value):
-    sweep = few(seeds=5)
+    claims = ["standard_worsens_beyond", "wins_at_equal_size", "saves_parameters"]
+    sweep = few(seeds=5, claims=claims)
     next(iter(sweep.results.values()))["metrics"][sweep.metric] = value
-    sweep.claims = ["standard_worsens_beyond", "wins_at_equal_size", "saves_parameters"]
     file = io.StringIO()
     assert print_everything(Console(file=file), sweep.write(tmp_path), ["fig1"])
     assert "saves_parameters" in file.getvalue()

@@ -32,10 +32,10 @@ BOTH, EITHER = All([ONE, ONE]), AnyOf([ONE, ONE])
 PAIR = np.array([[1.0, -1.0]])
 
 
-def drawn(*means, seeds=7, spread=1.0):
+def drawn(*means, seeds=7):
     """Return a table of random values with these means. It is the same in every call."""
     random = np.random.default_rng(11)
-    return [list(mean + spread * random.standard_normal(seeds)) for mean in means]
+    return [list(mean + random.standard_normal(seeds)) for mean in means]
 
 
 def pair(points):

@@ -137,13 +137,12 @@ def test_larger_heads_are_judged_by_all_of_their_curve(truth, expected):
 
 
 def test_arms_that_differ_less_than_the_margin_are_called_alike():
-    sweep = figure(flat)
-    sweep.margin = {sweep.metric: {"size": "3 %", "reason": "No one would mind."}}
-    found = verdicts(sweep)
+    wide = {METRIC: {"size": "3 %", "reason": "No one would mind."}}
+    found = verdicts(figure(flat, margin=wide))
     assert {verdict.verdict for verdict in found.values()} == {SAME}
     assert "All within 3 %: No one would mind." in found[WORSENS].sentence
-    sweep.margin = {sweep.metric: {"size": 0.01, "reason": "Everyone would."}}
-    found = verdicts(sweep)
+    narrow = {METRIC: {"size": 0.01, "reason": "Everyone would."}}
+    found = verdicts(figure(flat, margin=narrow))
     assert {verdict.verdict for verdict in found.values()} == {OPEN}
     assert found[WORSENS].numbers["price"]["seeds"] > 5
     assert "A decision needs about" in found[WORSENS].sentence

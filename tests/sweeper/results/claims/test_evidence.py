@@ -31,6 +31,7 @@ from tests.sweeper.results.claims.test_claims import (
 )
 from tests.sweeper.results.synthetic import (
     FEW,
+    METRIC,
     Grid,
     Model,
     Sweep,
@@ -110,8 +111,7 @@ def test_a_pre_training_that_diverged_leaves_claims_on_its_fine_tunings_undecide
 
 
 def test_nothing_is_bought_for_a_claim_that_no_seed_can_decide():
-    sweep = figure(generous, seeds=2)
-    sweep.claims = [IMPROVES]
+    sweep = figure(generous, seeds=2, claims=[IMPROVES])
     [question] = decidable(sweep.table())
     assert question.next_seeds(30)
     sweep.results[most_heads(sweep)]["metrics"] = DIVERGED
@@ -123,9 +123,7 @@ def test_nothing_is_bought_for_a_claim_that_no_seed_can_decide():
 
 
 def test_expected_costs_are_of_all_devices_of_a_run():
-    sweep = figure(flat)
-    sweep.claims = [IMPROVES]
-    table = sweep.table()
+    table = figure(flat, claims=[IMPROVES]).table()
     hours = [
         verdicts_on(one)[0].numbers["price"]["hours"]
         for one in (table, edited(table, devices=4))
@@ -168,8 +166,7 @@ def test_a_claim_that_the_points_cannot_decide_is_refused():
 
 def test_a_round_has_the_next_seed_of_every_point_of_undecided_claims():
     def asked(truth, seeds):
-        sweep = figure1(truth, seeds=seeds)
-        sweep.claims = [IMPROVES]
+        sweep = figure1(truth, seeds=seeds, claims=[IMPROVES])
         [question] = decidable(sweep.table())
         return question
 
@@ -184,9 +181,8 @@ def test_a_round_has_the_next_seed_of_every_point_of_undecided_claims():
 
 
 def test_a_price_is_what_decides_if_estimates_and_spreads_stay():
-    sweep = figure1(flat, seeds=5)
-    sweep.claims = [IMPROVES]
-    sweep.margin = {sweep.metric: {"size": "2 %", "reason": "Less is not seen."}}
+    margin = {METRIC: {"size": "2 %", "reason": "Less is not seen."}}
+    sweep = figure1(flat, seeds=5, claims=[IMPROVES], margin=margin)
     [asked] = decidable(sweep.table())
     price = asked.price()
     assert price.seeds > 5
@@ -249,8 +245,8 @@ ODD = {
 
 @pytest.mark.parametrize(("value", "told"), ODD.values(), ids=ODD)
 def test_odd_data_decide_nothing_and_are_named(value, told):
-    sweep = figure(generous, seeds=7)
-    sweep.claims = [WORSENS, IMPROVES, BEATS, WINS, SAVES]
+    claims = [WORSENS, IMPROVES, BEATS, WINS, SAVES]
+    sweep = figure(generous, seeds=7, claims=claims)
     for run, result in sweep.results.items():
         result["metrics"][sweep.metric] = value(run)
     for verdict in verdicts(sweep).values():
@@ -268,8 +264,7 @@ def test_odd_data_decide_nothing_and_are_named(value, told):
     ],
 )
 def test_one_odd_seed_decides_nothing_of_its_arm_and_changes_no_other(value, told):
-    sweep = figure(generous)
-    sweep.claims = [WORSENS, IMPROVES, SAVES]
+    sweep = figure(generous, claims=[WORSENS, IMPROVES, SAVES])
     sweep.results[most_heads(sweep)]["metrics"][sweep.metric] = value
     found = verdicts(sweep)
     assert found[WORSENS].verdict == SUPPORTED

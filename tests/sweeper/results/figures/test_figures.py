@@ -49,8 +49,7 @@ def half(arm, model, seed):
 
 
 def hostile():
-    sweep = figure1()
-    sweep.title = HOSTILE
+    sweep = figure1(title=HOSTILE)
     sweep.labels = {arm: HOSTILE + arm for arm in sweep.labels}
     return sweep
 
@@ -139,9 +138,7 @@ svg.hashsalt: another
 
 def test_files_hold_no_code_and_drawn_again_they_are_the_same_bytes(tmp_path):
     """Neither another process, nor its hash seed, nor a user's matplotlibrc changes the bytes."""
-    sweep = few(seeds=3)
-    sweep.title = HOSTILE
-    sweep.write(tmp_path)
+    few(seeds=3, title=HOSTILE).write(tmp_path)
     (tmp_path / "matplotlibrc").write_text(MATPLOTLIBRC)
     paths = write_figures(tmp_path, collect(tmp_path))
     first = {path: path.read_bytes() for path in paths}
