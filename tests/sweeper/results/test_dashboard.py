@@ -19,9 +19,9 @@ from tests.wandb_server import ENTITY, Remote, wandb_server
 LOGGER = {"name": "wandb", "mode": "online", "project": "headroom", "entity": None}
 
 
-def sweep():
-    """Write a small Figure 1 whose runs were mirrored to a W&B project."""
-    made = few(seeds=2)
+def sweep(**about):
+    """Return a small Figure 1 whose runs were mirrored to a W&B project."""
+    made = few(seeds=2, **about)
     for record in made.records.values():
         record["config"]["logger"] = LOGGER
     return made
@@ -58,29 +58,26 @@ def server():
         yield server
 
 
-def panels(sweep, outputs):
-    """Return the title and axes of every panel in the saved view that the server received."""
-    view = workspace(Project(ENTITY, "headroom"), [sweep.table(outputs)])
-    spec = json.loads(
-        view._to_model().model_dump_json(by_alias=True, exclude_none=True)
-    )["spec"]
-    parts = spec["section"]["panelBankConfig"]["sections"]
+def panels(sweep):
+    """Return the title and axes of every panel in the saved view."""
+    view = workspace(Project(ENTITY, "headroom"), [sweep.table()])
+    saved = view._to_model().model_dump_json(by_alias=True, exclude_none=True)
+    parts = json.loads(saved)["spec"]["section"]["panelBankConfig"]["sections"]
     return [panel["config"] for part in parts for panel in part["panels"]]
 
 
-def test_a_panel_does_not_call_a_fraction_per_cent(tmp_path):
-    made = sweep()
-    made.metric = "test/accuracy"
-    titles = [panel.get("chartTitle", "") for panel in panels(made, tmp_path)]
+def test_a_panel_does_not_call_a_fraction_per_cent():
+    made = sweep(metric="test/accuracy")
+    titles = [panel.get("chartTitle", "") for panel in panels(made)]
     assert any(title.startswith("accuracy ") for title in titles)
     assert not any("%" in title for title in titles)
 
 
-def test_the_view_draws_loss_by_arm_and_what_was_measured_against_sizes(tmp_path):
+def test_the_view_draws_loss_by_arm_and_what_was_measured_against_sizes():
     made = sweep()
     for result in made.results.values():
         result["metrics"]["test/attention_rank"] = 7.5
-    drawn = panels(made, tmp_path)
+    drawn = panels(made)
     by_arm = [panel for panel in drawn if "metrics" in panel]
     metrics = [["train/loss"], ["validation/loss"], ["tokens_per_second"]]
     assert [panel["metrics"] for panel in by_arm] == metrics
