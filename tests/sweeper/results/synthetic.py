@@ -12,7 +12,6 @@ from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import Any
 
 from omegaconf import OmegaConf
 
@@ -20,6 +19,7 @@ from sweeper.results.collect import collect
 from sweeper.store.plans import write_plan
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
+from tests.sweeper.conftest import finish
 
 METRIC = "test/perplexity"
 VOCABULARY, LAYERS, FEEDFORWARD = 4099, 3, 211
@@ -77,14 +77,14 @@ class Sweep:
     x: str = "params_total"
     scale: str = "demo"
     claims: Sequence[str] = ()
-    margin: Mapping[str, Any] = field(default_factory=dict)
     error: float = 0.05
-    labels: Mapping[str, str] = field(default_factory=dict)
-    about: Mapping[str, Any] = field(default_factory=dict)
-    points: list[dict[str, Any]] = field(default_factory=list)
-    records: dict[str, dict[str, Any]] = field(default_factory=dict)
-    results: dict[str, dict[str, Any]] = field(default_factory=dict)
-    attempts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    margin: dict = field(default_factory=dict)
+    labels: dict = field(default_factory=dict)
+    about: dict = field(default_factory=dict)
+    points: list = field(default_factory=list)
+    records: dict = field(default_factory=dict)
+    results: dict = field(default_factory=dict)
+    attempts: dict = field(default_factory=dict)
 
     def add(
         self,
@@ -117,34 +117,31 @@ class Sweep:
             "feedforward_size": values.get("model.feedforward_size", FEEDFORWARD),
             "attention": {"name": values.get("model.attention.name", "multi_head")},
         }
-        names = {"experiment": self.name, "arm": arm}
+        of_run = {"model": sizes, "task": {"name": task}, "parent": parent}
+        name = f"{task}-d{model.embedding_size}-h{model.heads}x{model.head_size}"
         for seed, value in measured.items():
-            config = {"seed": seed, "model": sizes, "task": {"name": task}}
-            config["parent"] = parent
-            record = {
-                "config": config,
-                "size": model.size,
-                "names": {**names, "label": arm},
-            }
-            size = f"d{model.embedding_size}-h{model.heads}x{model.head_size}"
-            run = f"{task}-{size}-s{seed}"
-            if self.records.get(run, record)["config"] != config:
+            config, run = {"seed": seed, **of_run}, f"{name}-s{seed}"
+            if run in self.records and self.records[run].config != config:
                 run += f"-{len(self.records)}"
-            self.records[run] = {"id": run, **record}
+            names = {"experiment": self.name, "arm": arm}
+            own = {"values": dict(values), "matched": matched, "task": task}
+            self.points.append({**names, **own, "seed": seed, "run": run})
+            self.records[run] = Record(run, config, model.size, names | {"label": arm})
             if value is not None:
-                if not isinstance(value, Mapping):
-                    loss = math.log(abs(value) + 1)
-                    value = {self.metric: value, "test/loss": loss}
-                self.results[run] = {
-                    "metrics": value,
-                    "steps": 97,
-                    "tokens_seen": 97 * 1024,
-                    "seconds": 12.5,
-                    "tokens_per_second": 7946.2,
-                    "device": "a CPU, 2 threads",
-                }
-            point = {"task": task, "values": dict(values), "matched": matched}
-            self.points.append({**names, **point, "seed": seed, "run": run})
+                self.results[run] = self._result(value)
+
+    def _result(self, value):
+        """Return the result of a run. `value` is its metric, or all its metrics by name."""
+        if not isinstance(value, Mapping):
+            value = {self.metric: value, "test/loss": math.log(abs(value) + 1)}
+        return {
+            "metrics": value,
+            "steps": 97,
+            "tokens_seen": 97 * 1024,
+            "seconds": 12.5,
+            "tokens_per_second": 7946.2,
+            "device": "a CPU, 2 threads",
+        }
 
     @property
     def plan(self):
@@ -152,23 +149,16 @@ class Sweep:
         told = "title metric x figure scale claims margin error".split()
         arms = [*self.labels, *(point["arm"] for point in self.points)]
         labels = {arm: {"label": self.labels.get(arm, arm)} for arm in arms}
+        about = {key: getattr(self, key) for key in told}
+        trained = {"steps": 97, "batch_tokens": 1024}
         return {
             "command": ["python", "sweep.py", "-m", f"experiment={self.name}"],
             "scale": self.scale,
-            "experiments": {
-                self.name: {
-                    **{key: getattr(self, key) for key in told},
-                    "arms": labels,
-                    **self.about,
-                }
-            },
+            "experiments": {self.name: {**about, "arms": labels, **self.about}},
             "points": self.points,
             "runs": {
-                id: {
-                    **{"size": record["size"], "steps": 97, "batch_tokens": 1024},
-                    "parent": record["config"]["parent"],
-                }
-                for id, record in self.records.items()
+                run: {"size": record.size, "parent": record.parent, **trained}
+                for run, record in self.records.items()
             },
         }
 
@@ -177,13 +167,11 @@ class Sweep:
         write_plan(outputs, self.plan)
         store = RunStore(outputs)
         for id, record in self.records.items():
-            run = store.freeze(Record(**record))
-            if id in self.results:
-                about = self.attempts.get(id, {})
-                attempt = run.claim(about) if attempts else run.attempt(1)
-                run.publish_result(attempt, self.results[id])
-                if attempts:
-                    attempt.finish("done")
+            run, result = store.freeze(record), self.results.get(id)
+            if result and attempts:
+                finish(run, result, **self.attempts.get(id, {}))
+            elif result:
+                run.publish_result(run.attempt(1), result)
         return outputs
 
     def table(self, outputs=None):
@@ -383,8 +371,7 @@ def finetuned(
         sweep.add(arm, model, {seed: found}, task=task, **parent)
         run = str(sweep.points[-1]["run"])
         if parent:
-            own = model.size["params_total"] - 4099
-            sweep.records[run]["size"] = {**model.size, "params_total": own}
+            sweep.records[run].size["params_total"] -= 4099
         return run
 
     for place, arm in enumerate(about["arms"]):

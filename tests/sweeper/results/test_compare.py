@@ -51,7 +51,7 @@ def configured(precision, rates):
     """Return a sweep of this precision, and of a learning rate for each number of heads."""
     made = sweep()
     for record in made.records.values():
-        config = record["config"]
+        config = record.config
         config["optimizer"] = {"learning_rate": rates[config["model"]["heads"]]}
         config["trainer"] = {"precision": precision, "threads": len(precision)}
     return made

@@ -170,7 +170,7 @@ def test_seeds_that_are_to_come_change_no_speedup():
 def test_curves_are_read_under_a_schedule_without_decay_to_zero(tmp_path, schedule):
     sweep = two_arms(seeds=3)
     for record in sweep.records.values():
-        record["config"]["optimizer"] = {"schedule": schedule}
+        record.config["optimizer"] = {"schedule": schedule}
     store = RunStore(sweep.write(tmp_path))
     for place, run in enumerate(sweep.results):
         with store.run(run).attempt(1).metrics() as metrics:

@@ -23,7 +23,7 @@ def sweep(**about):
     """Return a small Figure 1 whose runs were mirrored to a W&B project."""
     made = few(seeds=2, **about)
     for record in made.records.values():
-        record["config"]["logger"] = LOGGER
+        record.config["logger"] = LOGGER
     return made
 
 

@@ -140,8 +140,8 @@ def test_a_figure_is_drawn_again_after_another_plan_asked_about_its_runs(tmp_pat
 def mirrored(sweep, experiment, mode="offline"):
     """Return the sweep with runs that are mirrored to W&B."""
     for record in sweep.records.values():
-        record["config"]["logger"] = {"name": "wandb", "mode": mode}
-        record["names"] = {**record["names"], "experiment": experiment}
+        record.config["logger"] = {"name": "wandb", "mode": mode}
+        record.names["experiment"] = experiment
     return sweep
 
 

@@ -112,7 +112,7 @@ def foreign(outputs, words):
             values = {word: word, f"{word}.{word}": heads}
             sweep.add(word, model, [40.0 + heads, None], values)
         for record in sweep.records.values():
-            record["config"] |= {"task": {"name": word}, word: word}
+            record.config.update({"task": {"name": word}, word: word})
         for result in sweep.results.values():
             result["device"] = word
         write_sweep(outputs, sweep)
