@@ -64,14 +64,13 @@ def test_a_mean_of_nothing_hardly_ever_leaves_its_boundary(level):
 def test_the_residual_is_that_of_a_least_squares_fit_of_points_and_seeds(holes):
     points, seeds = 5, 6
     table = np.array(drawn(*range(points), seeds=seeds)) + np.arange(seeds)
-    table[tuple(np.transpose(holes or np.empty((0, 2), int)))] = np.nan
-    there = np.argwhere(~np.isnan(table))
-    values = table[tuple(there.T)]
-    effects = np.hstack(
-        [there[:, [0]] == np.arange(points), there[:, [1]] == np.arange(seeds)]
-    ).astype(float)
+    for hole in holes:
+        table[hole] = np.nan
+    point, seed = np.nonzero(~np.isnan(table))
+    values = table[point, seed]
+    effects = np.hstack([np.eye(points)[point], np.eye(seeds)[seed]])
     fitted = effects @ np.linalg.lstsq(effects, values)[0]
-    squares, df = ((values - fitted) ** 2).sum(), len(there) - points - seeds + 1
+    squares, df = ((values - fitted) ** 2).sum(), len(values) - points - seeds + 1
     assert residual(table) == pytest.approx(Variance(squares / df, df))
     assert within_points(table).value > 2 * residual(table).value
 

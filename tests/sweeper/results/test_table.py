@@ -70,11 +70,18 @@ def trials(measured, *, arm="a", test=1.0):
     settings = {f"heads=2 learning_rate={rate}": rate for rate in measured}
     rows = [
         {
-            **{"experiment": "x_trials", "arm": arm, "point": point, RATE: rate},
-            **{"seed": seed, "run": f"{arm}{rate}-s{seed}", "test/loss": test * rate},
-            **{LOSS: loss, "state": "done", "reason": ""},
-            **(DIVERGED if loss is None else {}),
+            "experiment": "x_trials",
+            "arm": arm,
+            "point": point,
+            RATE: rate,
+            "seed": seed,
+            "run": f"{arm}{rate}-s{seed}",
+            "test/loss": test * rate,
+            LOSS: loss,
+            "state": "done",
+            "reason": "",
         }
+        | (DIVERGED if loss is None else {})
         for point, rate in settings.items()
         for seed, loss in enumerate(measured[rate])
     ]
@@ -172,11 +179,17 @@ def test_the_error_of_a_choice_is_that_of_claims_over_all_settings():
 
 def test_the_words_say_what_was_chosen_among_how_many_and_what_is_open():
     made = {
-        **{"values": {RATE: 0.1}, "among": 3, "best": ["r1", "r2"]},
-        **{"at_end": [], "alternative": None, "error": 0.0123},
+        "values": {RATE: 0.1},
+        "among": 3,
+        "best": ["r1", "r2"],
+        "at_end": [],
+        "alternative": None,
+        "error": 0.0123,
     }
     at_end = {
-        **{"values": {RATE: 0.4}, "at_end": [RATE], "alternative": {RATE: 0.2}},
+        "values": {RATE: 0.4},
+        "at_end": [RATE],
+        "alternative": {RATE: 0.2},
         "best": ["r1", "r2", "r3"],
     }
     standard, fixed = made | {"arm": "standard"}, made | {"arm": "fixed"}
