@@ -85,16 +85,17 @@ def trained(outputs, code, *seeds):
     return Plan("demo", outputs, {}, {}, {}, runs=runs)
 
 
-def compared(outputs, plan, code):
+def compared(plan, code):
     """Return the runs of a plan that other code than `code` trained."""
-    return of_other_code(plan, RunStore(outputs), Changes.of(outputs, code))
+    changes = Changes.of(plan.outputs, code)
+    return of_other_code(plan, RunStore(plan.outputs), changes)
 
 
 def test_the_plan_names_the_changed_file_and_the_way_to_train_again(tmp_path):
     plan = trained(tmp_path, TODAY, 0, 1, 2)
-    same = compared(tmp_path, plan, TODAY)
+    same = compared(plan, TODAY)
     assert [*in_words(same, retrain=False)] == []
-    found = compared(tmp_path, plan, SCALED)
+    found = compared(plan, SCALED)
     assert [*in_words(found, retrain=False)] == [
         f"Other code trained 3 of 3 finished runs ({MULTI_HEAD} changed). Their results "
         "are kept, but cannot decide a claim together with new runs. To train these runs again, "
@@ -107,7 +108,7 @@ def test_the_plan_names_the_changed_file_and_the_way_to_train_again(tmp_path):
 def test_code_whose_copy_is_gone_is_unknown(tmp_path):
     plan = trained(tmp_path, TODAY, 0)
     (tmp_path / "code").rename(tmp_path / "elsewhere")
-    found = compared(tmp_path, plan, SCALED)
+    found = compared(plan, SCALED)
     [line] = in_words(found, retrain=False)
     assert line.startswith("1 finished run may have been trained with other code")
     assert not found.again
@@ -122,7 +123,7 @@ def test_a_child_of_a_run_of_other_code_is_of_other_code(tmp_path):
     old, new = trained(tmp_path, TODAY, 0), trained(tmp_path, SCALED, 1)
     child = child_of("lm1b-s0", new.runs["lm1b-s1"])
     plan = replace(old, runs={**old.runs, child.id: child})
-    assert compared(tmp_path, plan, SCALED).again == {"lm1b-s0", "lm1b-s1"}
+    assert compared(plan, SCALED).again == {"lm1b-s0", "lm1b-s1"}
 
 
 def test_a_run_that_diverged_with_other_code_is_trained_again(tmp_path):
@@ -130,7 +131,7 @@ def test_a_run_that_diverged_with_other_code_is_trained_again(tmp_path):
     run = RunStore(tmp_path).run("lm1b-s0")
     run.begin_anew()
     run.claim(facts_of(TODAY)).finish(Cause.NAN, "the loss is nan")
-    assert compared(tmp_path, plan, SCALED).again == {"lm1b-s0"}
+    assert compared(plan, SCALED).again == {"lm1b-s0"}
 
 
 def test_a_child_of_weights_that_its_parent_no_longer_has_is_of_other_code(tmp_path):
@@ -145,10 +146,10 @@ def test_a_child_of_weights_that_its_parent_no_longer_has_is_of_other_code(tmp_p
 
     publish("lm1b-s0", "first")
     publish(child.id, "own", parent_weights="first")
-    assert not compared(tmp_path, plan, TODAY).again
+    assert not compared(plan, TODAY).again
     publish("lm1b-s0", "second")
     changed = {child.id: ["the weights of lm1b-s0"]}
-    assert compared(tmp_path, plan, TODAY).changed == changed
+    assert compared(plan, TODAY).changed == changed
 
 
 def test_a_run_that_begins_anew_keeps_its_old_result_beside_its_attempt(tmp_path):

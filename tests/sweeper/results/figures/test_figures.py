@@ -342,7 +342,7 @@ def test_each_length_has_its_knees_above_what_smaller_heads_cost():
 
 def test_the_lengths_of_each_arm_are_compared_with_its_own_largest_head():
     sweep = lengths(
-        ("heads", (8,), (2, 32), lambda n, size, seed: 5 + 1 / size),
+        ("heads", (8,), (32, 2), lambda n, size, seed: 5 + 1 / size),
         ("rotary", (9,), (2, 8), lambda n, size, seed: 7 + 2 / size),
     )
     figure = draw("sequence_length", sweep)
