@@ -35,10 +35,16 @@ from sweeper.store.plans import ERROR
 
 DOCUMENT = ROOT / "docs" / "decisions.md"
 # The number of experiments to simulate, by effect.
-EXPERIMENTS = {0.0: 150, 1.0: 30, 2.0: 30, 3.0: 30}
+EXPERIMENTS = {0.0: 1000, 1.0: 200, 2.0: 200, 3.0: 200}
 SEEDS = 30  # the largest number of seeds per point
 POINTS = 16  # the number of points of an experiment, in all shapes except one
 MARGIN = 1.0  # the margin for "no difference"
+NUMBER = np.arange(POINTS)  # the number of each point
+# On novels at d = 64, the standard deviations were 0.2 to 0.9 %, in no particular order. Here they
+# are in units of 0.45 %.
+NOVELS = (
+    np.geomspace(0.2, 0.9, POINTS)[np.random.default_rng(7).permutation(POINTS)] / 0.45
+)
 ONE = Contrast("", ())  # a placeholder: `Claim.weights` has the weights
 
 
@@ -94,95 +100,100 @@ class Shape:
 
 def shapes() -> list[Shape]:
     """Return all shapes to simulate."""
-    number = np.arange(POINTS)
-    five, one = pairs(POINTS, 5), pairs(POINTS, 1)
+    return [
+        *equal_spreads(),
+        *unequal_spreads(),
+        *other_distributions(),
+        *claims_of_arms(),
+    ]
+
+
+def equal_spreads() -> list[Shape]:
+    """Return shapes whose points have equal standard deviations and are normal."""
+    five = pairs(POINTS, 5)
     equal = np.ones(POINTS)
+    independent = partial(normal, equal)
 
-    # On novels at d = 64, the standard deviations were 0.2 to 0.9 %, in no particular order. Here
-    # they are in units of 0.45 %.
-    unequal = (
-        np.geomspace(0.2, 0.9, POINTS)[np.random.default_rng(7).permutation(POINTS)]
-        / 0.45
-    )
-
-    two = np.array([1.0, 4.0]) / np.sqrt(8.5)  # scaled to a root mean square of 1
-    first = number % 2 == 0
-    five_first = first & (number < 10)  # the better point of each of the five pairs
-    narrow = np.where(first | (number >= 10), 1.0, 0.3)
-
-    lopsided = {
-        sigma: partial(skewed, narrow, five_first, sigma) for sigma in (0.5, 1.0)
-    }
-    wide = np.where(number == 0, 6.0, 1.0)
-    out_of_step = {
-        share: partial(common, equal, np.where(number == 0, 0.0, share))
-        for share in (0.8, 0.95)
-    }
     # One point of each of the first two pairs has no seed effect.
-    all_but_two = np.where(np.isin(number, (0, 2)), 0.0, 0.8)
+    all_but_two = np.where(np.isin(NUMBER, (0, 2)), 0.0, 0.8)
 
     return [
-        Shape("independent", 23, *five, partial(normal, equal)),
-        *(
-            Shape(
-                f"correlation {rho:g} within pairs", 23, *five, partial(in_pairs, rho)
-            )
-            for rho in (-0.3, 0.5, 0.8)
-        ),
+        Shape("independent", 23, *five, independent),
+        Shape("independent, no margin", 23, *five, independent, margin=np.nan),
+        Shape("correlation -0.3 within pairs", 23, *five, partial(in_pairs, -0.3)),
+        Shape("correlation 0.5 within pairs", 23, *five, partial(in_pairs, 0.5)),
+        Shape("correlation 0.8 within pairs", 23, *five, partial(in_pairs, 0.8)),
         Shape("seed effect, 0.5", 23, *five, partial(common, equal, equal * 0.5)),
         Shape("seed effect, 0.8", 23, *five, partial(common, equal, equal * 0.8)),
         Shape(
             "the same but for 2 points", 23, *five, partial(common, equal, all_but_two)
         ),
-        Shape("spreads of 0.2 to 0.9 %", 23, *five, partial(normal, unequal)),
-        Shape("heavy tails (t, 3 df)", 21, *five, heavy_tails),
-        *(
-            Shape(f"skewed beside narrow, {sigma:g}", 23, *five, draw)
-            for sigma, draw in lopsided.items()
-        ),
-        Shape("independent, no margin", 23, *five, partial(normal, equal), np.nan),
         *(
             Shape(
-                f"skewed beside narrow, {sigma:g}, {what}",
+                f"one point out of step, {share:g}, no margin",
                 23,
-                *five,
-                draw,
-                np.nan,
-                own_seeds,
+                *pairs(POINTS, 1),
+                partial(common, equal, np.where(NUMBER == 0, 0.0, share)),
+                margin=np.nan,
             )
-            for sigma, draw in lopsided.items()
-            for what, own_seeds in (
-                ("no margin", False),
-                ("own seeds, no margin", True),
-            )
+            for share in (0.8, 0.95)
         ),
-        Shape("5 % bad seeds", 23, *five, partial(failing, narrow, five_first)),
-        Shape("two points bimodal", 23, *five, partial(bimodal, number < 2)),
-        *(
+    ]
+
+
+def unequal_spreads() -> list[Shape]:
+    """Return shapes whose points have different standard deviations and are normal."""
+    one = pairs(POINTS, 1)
+    six_wide = partial(normal, np.where(NUMBER == 0, 6.0, 1.0))
+    one_and_four = np.array([1.0, 4.0]) / np.sqrt(8.5)  # a root mean square of 1
+
+    return [
+        Shape(
+            "spreads of 0.2 to 0.9 %", 23, *pairs(POINTS, 5), partial(normal, NOVELS)
+        ),
+        Shape("one point 6 wide", 23, *one, six_wide),
+        Shape("one point 6 wide, own seeds", 23, *one, six_wide, own_seeds=True),
+        Shape(
+            "two points, 1 and 4 wide", 35, *pairs(2, 1), partial(normal, one_and_four)
+        ),
+    ]
+
+
+def other_distributions() -> list[Shape]:
+    """Return shapes with points that are not normal."""
+    five = pairs(POINTS, 5)
+    better = (NUMBER % 2 == 0) & (
+        NUMBER < 10
+    )  # the better point of each of the five pairs
+    narrow = np.where((NUMBER % 2 == 1) & (NUMBER < 10), 0.3, 1.0)
+
+    found = [
+        Shape("heavy tails (t, 3 df)", 21, *five, heavy_tails),
+        Shape("5 % bad seeds", 23, *five, partial(failing, narrow, better)),
+        Shape("two points bimodal", 23, *five, partial(bimodal, NUMBER < 2)),
+    ]
+    for sigma in (0.5, 1.0):
+        name = f"skewed beside narrow, {sigma:g}"
+        draw = partial(skewed, narrow, better, sigma)
+        found += [
+            Shape(name, 23, *five, draw),
+            Shape(f"{name}, no margin", 23, *five, draw, np.nan),
             Shape(
-                f"one point out of step, {share:g}, no margin", 23, *one, draw, np.nan
-            )
-            for share, draw in out_of_step.items()
-        ),
-        Shape("arms of 4 points, own seeds", 23, *arms(), by_arm, own_seeds=True),
-        Shape(
-            "arms of 4 points, own seeds, no margin", 23, *arms(), by_arm, np.nan, True
-        ),
-        Shape(
-            "fig1, seed effect, 0.5",
-            18,
-            *figure_1(),
-            partial(common, unequal, equal * 0.5),
-        ),
-        Shape("one point 6 wide", 23, *one, partial(normal, wide)),
-        Shape(
-            "one point 6 wide, own seeds",
-            23,
-            *one,
-            partial(normal, wide),
-            own_seeds=True,
-        ),
-        Shape("two points, 1 and 4 wide", 35, *pairs(2, 1), partial(normal, two)),
+                f"{name}, own seeds, no margin", 23, *five, draw, np.nan, own_seeds=True
+            ),
+        ]
+    return found
+
+
+def claims_of_arms() -> list[Shape]:
+    """Return shapes whose claims compare more than two points."""
+    half = partial(common, NOVELS, np.full(POINTS, 0.5))
+    own = "arms of 4 points, own seeds"
+
+    return [
+        Shape(own, 23, *arms(), by_arm, own_seeds=True),
+        Shape(f"{own}, no margin", 23, *arms(), by_arm, np.nan, own_seeds=True),
+        Shape("fig1, seed effect, 0.5", 18, *figure_1(), half),
     ]
 
 

@@ -1,7 +1,7 @@
 """Fit the gain of wide attention and predict it at d = 256: `python -m benchmarks.width`.
 
-It reads the table of the experiment `width`, and writes docs/results/width/prediction.json and the
-tables of docs/results/width/README.md.
+It reads the table of the experiment `width`. It writes docs/results/width/prediction.json, the
+figure gain.png beside it, and the tables of docs/results/width/README.md.
 """
 
 import argparse
@@ -17,15 +17,28 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib import rc_context
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from scipy import stats
 
 import headroom_attention as headroom
 from benchmarks.measure import ROOT, replace_tables, table
+from sweeper.results.layout import (
+    FAINT_INK,
+    RC,
+    Entry,
+    Style,
+    lay_out,
+    panels,
+    rendered,
+)
+from sweeper.results.palette import MARKERS, PALETTE
 
 RUNS = ROOT / "docs" / "results" / "cpu" / "width-local-cpu-novels.csv"
 FOLDER = ROOT / "docs" / "results" / "width"
 PREDICTION = FOLDER / "prediction.json"
+FIGURE = FOLDER / "gain.png"
 
 METRIC = "test/perplexity"
 EMBEDDING = "model.embedding_size"
@@ -77,9 +90,10 @@ class Fit:
 
 
 def main() -> None:
-    """Write the prediction and the tables."""
+    """Write the prediction, the figure and the tables."""
     prediction = predict(finished())
     PREDICTION.write_text(json.dumps(prediction, indent=2) + "\n", "utf-8")
+    FIGURE.write_bytes(draw(finished(), prediction))
     page = FOLDER / "README.md"
     page.write_text(with_tables(page.read_text("utf-8")), "utf-8")
 
@@ -165,15 +179,19 @@ def by_width(runs: pd.DataFrame) -> str:
         trigram = own["test/trigram_perplexity"].iloc[0]
         cells = [f"{means[1.0]:.1f}"]
         for width in OTHERS:
-            one = own[own["relative"] == width].set_index("seed")[METRIC]
-            baseline = own[own["relative"] == 1].set_index("seed")[METRIC]
-            gain = np.log(baseline / one).dropna()
+            gain = gains(own, width)
             cells.append(_percent(gain.mean()) if len(gain) else "not trained")
         counts = " to ".join(map(str, sorted({seeds.min(), seeds.max()})))
         rows.append((f"{embedding}", counts, *cells, f"{trigram:.1f}"))
     head = ["d", "seeds", "perplexity at W/d = 1"]
     head += [f"W/d = {width:g}, better by" for width in OTHERS]
     return table([*head, "trigram"], rows)
+
+
+def gains(runs: pd.DataFrame, width: float) -> pd.Series:
+    """Return the gains of a width W/d over W/d = 1, by seed, for runs of one embedding size."""
+    scores = np.log(runs.set_index(["relative", "seed"])[METRIC].unstack("seed"))
+    return (scores.loc[1.0] - scores.loc[width]).dropna()
 
 
 def predicted(prediction: dict[str, Any]) -> str:
@@ -187,9 +205,54 @@ def predicted(prediction: dict[str, Any]) -> str:
     return table(head, rows)
 
 
+def draw(runs: pd.DataFrame, prediction: dict[str, Any]) -> bytes:
+    """Draw the gains of all widths, and the prediction for the larger model, as a PNG."""
+    with rc_context(RC):
+        figure, [axes] = panels(1)
+        axes.set_xscale("log", base=2)
+        axes.set_xlabel("attention width W, relative to d")
+        axes.set_ylabel("better than W = d by (%)")
+        axes.axhline(0, color=FAINT_INK, linewidth=0.8)
+        legend: list[Entry] = []
+
+        for place, (embedding, own) in enumerate(runs.groupby(EMBEDDING)):
+            look: Style = {"color": PALETTE[place], "marker": MARKERS[place]}
+            by_width = {width: gains(own, width) for width in (0.5, 1.0, 2.0, 4.0)}
+            for width, gain in by_width.items():
+                axes.plot(
+                    [width] * len(gain), _in_percent(gain), **look, ls="", alpha=0.3
+                )
+            means = [_in_percent(gain.mean()) for gain in by_width.values()]
+            drawn = axes.plot([*by_width], means, **look)
+            legend.append(((drawn[0],), f"d = {embedding}"))
+
+        axes.set_xticks([*by_width], [f"{width:g}" for width in by_width])
+        legend.append(_draw_band(axes, fit(runs), prediction))
+        notes = [
+            "Faint marks: single seeds. Every d has one number of parameters.",
+            f"Band: {CONFIDENCE:.0%} interval of the difference of means of {SEEDS} seeds.",
+        ]
+        lay_out(figure, 180.0, "What wider attention gains", legend, notes)
+        return rendered(figure, "png")
+
+
+def _draw_band(axes: Axes, fitted: Fit, prediction: dict[str, Any]) -> Entry:
+    """Draw the predicted gains as a band. Return its entry in the legend."""
+    widths = np.exp2(np.linspace(-1, 2, 61))
+    predicted = [fitted.gain(width, prediction["flops"]) for width in widths]
+    gain, low, high = _in_percent(np.array(predicted).T)
+    axes.fill_between(widths, low, high, color=FAINT_INK, alpha=0.15, linewidth=0)
+    [line] = axes.plot(widths, gain, color=FAINT_INK, linestyle="--")
+    return (line,), f"predicted, d = {prediction[EMBEDDING]}"
+
+
 def _percent(gain: float) -> str:
     """Return a difference of log perplexities in per cent of the smaller perplexity."""
-    return f"{np.sign(gain) * np.expm1(abs(gain)) * 100:.1f} %"
+    return f"{_in_percent(gain):.1f} %"
+
+
+def _in_percent(gain: Any) -> Any:
+    return np.sign(gain) * np.expm1(np.abs(gain)) * 100
 
 
 if __name__ == "__main__":

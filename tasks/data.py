@@ -17,13 +17,16 @@ from typing import Any, ClassVar
 import numpy as np
 import pytorch_lightning as pl
 
+from sweeper.store import registry
+from sweeper.store.changes import State, state_of_imports
+from sweeper.store.code import differing, loaded_code
 from sweeper.store.errors import UserError
 from sweeper.store.files import canonical, child, make_directory
 from sweeper.store.liveness import held
 from tasks import ranks
 from tasks.batch import Batch
 from tasks.config.sections import RunConfig
-from tasks.digests import DIGESTS, check_digests, write_digests
+from tasks.digests import DIGESTS, check_digests, prepared_by, write_digests
 from tasks.seeds import Shuffled
 from tasks.text.source import SPLITS, Source
 
@@ -82,6 +85,10 @@ class TaskData(pl.LightningDataModule, ABC):
 
     def check(self, *, again: bool = False) -> None:
         """Raise UserError if prepared data have changed. Examples drawn at random never change."""
+
+    def changed_code(self) -> list[str]:
+        """Return the source files that have changed since they prepared the data."""
+        return []
 
     # Lightning's hooks
 
@@ -206,7 +213,7 @@ class PreparedData(TaskData):
             for unfinished in folder.rglob(".*.tmp"):  # a killed process left them
                 unfinished.unlink()
             self.make(folder)
-            write_digests(folder)
+            write_digests(folder, self._code())
 
     def _check_source(self) -> None:
         planned, found = self.text["digest"], self.source()[0]
@@ -219,6 +226,21 @@ class PreparedData(TaskData):
     def check(self, *, again: bool = False) -> None:
         digest = check_digests(self.folder, self.outputs, again=again)
         self.facts = {"sha256": digest}
+
+    def changed_code(self) -> list[str]:
+        return differing([prepared_by(self.folder), self._code()])
+
+    def _code(self) -> State:
+        """Return the digests of the source files that prepare the data, by path.
+
+        These are the modules of this class and its bases, all that they import, and a plugin's
+        whole package.
+        """
+        plugin = registry.files_of(registry.TASKS, self.config.task.name)
+        modules = [
+            f"{base.__module__.replace('.', '/')}.py" for base in type(self).__mro__
+        ]
+        return state_of_imports({**plugin, **loaded_code().files}, [*plugin, *modules])
 
     def setup(self, stage: str) -> None:
         """Open the data; raise UserError if they have changed since they were prepared."""

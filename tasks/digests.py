@@ -1,7 +1,9 @@
-"""Digests of a folder of prepared data, which detect changed files."""
+"""Digests of a folder of prepared data, which detect changed files and changed code."""
 
 from __future__ import annotations
 
+import platform
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,10 +23,20 @@ from sweeper.store.liveness import identity
 DIGESTS = "digests.json"
 # The subfolder with generated text. Only the preparation reads it, so it has no digests.
 SOURCE = "sample"
+# Digests of code depend on the version of Python, whose syntax trees differ.
+PYTHON = ".".join(platform.python_version_tuple()[:2])
 
 
-def write_digests(folder: Path) -> None:
-    """Write the digest of every file of `folder`; raise OSError if one is a link or a pipe."""
+def write_digests(folder: Path, code: Mapping[str, str]) -> None:
+    """Write the digest of every file of `folder`, and those of the code that prepared them.
+
+    Args:
+        folder: the folder of prepared data.
+        code: the digests of source files, by path.
+
+    Raises:
+        OSError: a file of `folder` is a link or a pipe.
+    """
     files = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
@@ -32,8 +44,24 @@ def write_digests(folder: Path) -> None:
         if is_file and name.parts[0] != SOURCE and not name.name.startswith("."):
             files[name.as_posix()] = digest_of_file(path)
     publish_with_checksum(
-        folder / DIGESTS, {"format": FORMAT, "of": folder.name, "files": files}
+        folder / DIGESTS,
+        {
+            "format": FORMAT,
+            "of": folder.name,
+            "files": files,
+            "code": {PYTHON: dict(code)},
+        },
     )
+
+
+def prepared_by(folder: Path) -> dict[str, str]:
+    """Return the digests of the code that prepared a folder, or {} if they are unknown.
+
+    They are unknown if an earlier version of Headroom or another version of Python prepared it.
+    """
+    found = read_versioned(folder / DIGESTS, keys=("of", "files")) or {}
+    digests: dict[str, str] = found.get("code", {}).get(PYTHON, {})
+    return digests
 
 
 def check_digests(folder: Path, outputs: Path, *, again: bool = False) -> str:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from sweeper.store.cores import cores
-from sweeper.store.errors import UserError
+from sweeper.store.errors import OTHER_CODE, UserError
 from sweeper.store.runs import Run
 from tasks.process import run_argument
 
@@ -27,6 +27,11 @@ def main(argument: str) -> int:
         data.prepare_data()
         # Read and check every file here, so that the training jobs need not.
         data.check(again=True)
+        if changed := data.changed_code():
+            folder = run.outputs / "data" / data.folder_name()
+            print(
+                f"{OTHER_CODE}{folder} ({', '.join(changed)} changed)", file=sys.stderr
+            )
     except (UserError, OSError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -42,7 +42,13 @@ from sweeper.results.table import (
     training_flops,
     write_table,
 )
-from sweeper.store.asked import asked_in, asked_of, late_terms, shared_claims
+from sweeper.store.asked import (
+    Asked,
+    asked_in,
+    asked_of,
+    late_terms,
+    shared_claims,
+)
 from sweeper.store.changes import TrainedCode
 from sweeper.store.errors import (
     Faults,
@@ -165,17 +171,34 @@ class Records:
         return replace(table, provenance=about, code=mixed_code(table, self._code))
 
     def _asked(self, name: str, plan: Plan) -> dict[str, Any]:
-        """Return what other plans asked about an experiment's runs, for the table's provenance.
+        """Return what other plans asked about an experiment's points, for the table's provenance.
 
         `asked_late` holds each claim, margin or error rate that was first asked after some runs
         were done. `asked_too` holds the claims that other plans judge on the same runs. These share
-        the chance of error with the claims of this plan (results/judge.py).
+        the chance of error with the claims of this plan (results/judge.py). `left_out` holds the
+        runs of further seeds that other plans have for the same claims.
         """
         known = asked_in(self._store.outputs)
         own = asked_of(plan, name)
         late = late_terms(own, known, self.is_done)
-        found = {"asked_late": late, "asked_too": shared_claims(own, known)}
+        found = {
+            "asked_late": late,
+            "asked_too": shared_claims(own, known),
+            "left_out": self._left_out(own, known),
+        }
         return {key: value for key, value in found.items() if value}
+
+    def _left_out(self, own: Asked, known: Sequence[Asked]) -> list[str]:
+        """Return the done runs of the points of `own` with seeds that `own` leaves out."""
+        others = {run for one in known if one.claims & own.claims for run in one.runs}
+        done = [run for run in sorted(others - own.runs) if self.is_done(run)]
+        settings = [self._settings(run) for run in own.runs] if done else []
+        return [run for run in done if self._settings(run) in settings]
+
+    def _settings(self, id: str) -> Data:
+        """Return the config of a run, without its seed and its parent."""
+        config = self.of(id).files.config
+        return {key: v for key, v in config.items() if key not in ("seed", "parent")}
 
 
 def _shared_gpus(files: Iterable[RunFiles]) -> bool:

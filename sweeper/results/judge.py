@@ -14,7 +14,7 @@ from sweeper.results.decision import Question
 from sweeper.results.design import Unanswerable, with_alternatives
 from sweeper.results.evidence import Evidence
 from sweeper.results.points import measures
-from sweeper.results.remarks import mixed, not_learned_by, tuned_in_words
+from sweeper.results.remarks import left_out, mixed, not_learned_by, tuned_in_words
 from sweeper.results.table import Table, exported, publish_made
 from sweeper.results.verdict import Decision, Verdict
 from sweeper.store import registry
@@ -50,14 +50,14 @@ def judge(
 
 def verdicts_on(table: Table) -> list[Verdict]:
     """Return a verdict on each claim of the experiment by each metric that judges it."""
-    caveats = [*tuned_in_words(table.experiment), *mixed(table)]
+    caveats = [*tuned_in_words(table.experiment), *mixed(table), left_out(table)]
     if table.accepts_mixed_code and table.mixed_code:
         caveats.insert(0, table.mixed_code)
     not_learned = {one.words: not_learned_by(one, table) for one in measures(table)}
     found = []
     for question in questions(table):
         one = question if isinstance(question, Verdict) else question.verdict()
-        sentences = [one.sentence, *caveats]
+        sentences = [one.sentence, *filter(None, caveats)]
         if words := not_learned[one.measure]:
             sentences.append(f"{words.partition(':')[0]}.")
         found.append(replace(one, sentence=" ".join(sentences)))

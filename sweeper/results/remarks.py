@@ -48,8 +48,13 @@ def origin(table: Table) -> list[str]:
 
 
 def caveats(table: Table) -> list[str]:
-    """Return sentences on tuning, on differences between runs, and on missing runs."""
-    found = [*tuned_in_words(table.experiment), *mixed(table), missing(table)]
+    """Return sentences on tuning, on differences between runs, and on runs that are not shown."""
+    found = [
+        *tuned_in_words(table.experiment),
+        *mixed(table),
+        missing(table),
+        left_out(table),
+    ]
     return [line for line in found if line]
 
 
@@ -63,8 +68,8 @@ def tuned_in_words(experiment: Data) -> list[str]:
     points = span([*Counter(choice["arm"] for choice in found).values()])
     seeds = span([len(choice["best"]) for choice in found])
     chosen = (
-        f"{names} chosen on validation among {among} values at {points} points of each arm, the "
-        f"two best with {seeds} seeds"
+        f"{names} chosen on validation among {among} values at {points} "
+        f"{'point' if points == '1' else 'points'} of each arm, the two best with {seeds} seeds"
     )
     sentences = [f"{chosen[0].upper()}{chosen[1:]}: {_by_arm(found)}."]
     if at_end := [one for one in found if one["at_end"]]:
@@ -116,6 +121,16 @@ def missing(table: Table) -> str:
     reason = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     runs = plural(len({row["run"] for row in table.rows}), "run")
     return f"{len(without)} of {runs} missing: {reason}."
+
+
+def left_out(table: Table) -> str:
+    """Return a sentence on finished runs whose seeds the plan leaves out; "" if there are none."""
+    runs = table.provenance.get("left_out") or ()
+    return (
+        f"Left out: {plural(len(runs), 'finished run')} with other seeds."
+        if runs
+        else ""
+    )
 
 
 def mixed(table: Table) -> list[str]:

@@ -19,12 +19,12 @@ from sweeper.run.progress import Display, TimeLeft
 from sweeper.run.schedule import JobState, Phase, Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.size_server import SizeServer
-from sweeper.stages.other_code import OtherCode, of_other_code, refuse_mixing
+from sweeper.stages.other_code import RETRAIN, OtherCode, of_other_code, refuse_mixing
 from sweeper.stages.publish import LivePage, print_unfinished
 from sweeper.store.asked import Terms, asked_in, asked_of, late_terms
 from sweeper.store.changes import Changes
 from sweeper.store.code import Code, pin
-from sweeper.store.errors import NOTE, UserError, sanitize
+from sweeper.store.errors import NOTE, OTHER_CODE, UserError, sanitize
 from sweeper.store.files import make_directory, publish, read_bytes
 from sweeper.store.identity import digest_of
 from sweeper.store.plans import replaced, write_plan
@@ -38,6 +38,8 @@ def prepare(
     configs: Mapping[str, Mapping[str, Any]],
     known: set[str],
     meanwhile: Callable[[], None] = lambda: None,
+    *,
+    retrain: bool = False,
 ) -> None:
     """Prepare the data of runs, and print the notes in the log of the preparation.
 
@@ -48,9 +50,11 @@ def prepare(
         configs: the configs of the runs, by id. Data that several runs share is prepared once.
         known: digests of data that is prepared already. This call adds to them.
         meanwhile: a function to call while a preparation is running.
+        retrain: whether runs of other code are to be trained again.
 
     Raises:
-        UserError: the data cannot be prepared. The message has the last line of the log.
+        UserError: the data cannot be prepared. The message has the last line of the log. Or, with
+            `retrain`, other code has prepared the data.
     """
     distinct: dict[str, str] = {}
     for run, config in configs.items():
@@ -70,8 +74,8 @@ def prepare(
                 raise
         lines = (read_bytes(log) or b"").decode(errors="replace").split("\n")
         for line in lines:
-            if line.startswith(NOTE):
-                console.print(Text(sanitize(line, 1000)), soft_wrap=True)
+            if note := _note(line, retrain=retrain):
+                console.print(Text(sanitize(note, 1000)), soft_wrap=True)
         if code != 0:
             reason = next((line for line in reversed(lines) if line.strip()), "")
             if code < 0:
@@ -80,6 +84,27 @@ def prepare(
                 f"the data cannot be prepared: {sanitize(reason)} (log: {log})"
             )
     known |= distinct.keys()
+
+
+def _note(line: str, *, retrain: bool) -> str | None:
+    """Return what to print for a line of prepare.log, or None.
+
+    Raise UserError if other code prepared the data and `retrain` is set.
+    """
+    if line.startswith(NOTE):
+        return line
+    if not line.startswith(OTHER_CODE):
+        return None
+    folder = line.removeprefix(OTHER_CODE)
+    if retrain:
+        raise UserError(
+            f"{RETRAIN}: other code prepared the data in {sanitize(folder, 1000)}; delete this "
+            "folder and repeat the command, which prepares the data again."
+        )
+    return (
+        f"{NOTE}other code prepared the data in {folder}. New runs use them as they are. To "
+        "prepare them again, delete this folder and repeat the command."
+    )
 
 
 @dataclass
@@ -200,6 +225,7 @@ class Executor:
             configs,
             self._prepared,
             self.backend.warm,
+            retrain=bool(self.options.retrain),
         )
 
     def _run(self, plan: Plan, left: Sequence[str]) -> bool:

@@ -41,21 +41,29 @@ def state_of_files(files: Files, config: Mapping[str, Any]) -> State | None:
         files: the files of models/ and tasks/, and of the plugins that the config names.
         config: the config of the run.
     """
-    waiting = [*STARTS]
+    starts = [*STARTS]
     for kind, name in registry.named_by(config):
         own = kind.place.replace("<name>", str(name))
         top = registry.top_module(kind, name)
         plugin = [
             path for path in files if path.startswith(f"{top}/") or path == f"{top}.py"
         ]
-        starts = [own] if own in files else plugin
-        if not starts and kind is registry.OPTIMIZERS:
+        found = [own] if own in files else plugin
+        if not found and kind is registry.OPTIMIZERS:
             # Older code lacks tasks/optimizers/. Its AdamW is in a file that is always imported.
             continue
-        if not starts:
+        if not found:
             return None
-        waiting += starts
-    found: dict[str, str] = {}
+        starts += found
+    return state_of_imports(files, starts)
+
+
+def state_of_imports(files: Files, starts: Iterable[str]) -> State:
+    """Return the digests of the files `starts`, and of all files that they import.
+
+    Paths that are not in `files` are skipped.
+    """
+    waiting, found = [*starts], dict[str, str]()
     while waiting:
         path = waiting.pop()
         if path in found or path not in files or not path.endswith(".py"):

@@ -48,7 +48,9 @@ def collect_errors(faults: Faults | None, name: str) -> AbstractContextManager[N
     return nullcontext() if faults is None else faults.of(name)
 
 
-NOTE = "note: "  # the sweep prints the lines of prepare.log that begin with this
+# The sweep reads the lines of prepare.log that begin with one of these.
+NOTE = "note: "
+OTHER_CODE = "prepared by other code: "  # a folder of prepared data follows
 
 
 def invalid_value(key: str, value: object, expected: str, remedy: str) -> UserError:

@@ -2,7 +2,7 @@
 
 import io
 import signal
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -19,7 +19,7 @@ from sweeper.size_server import UNKNOWN, SizeServer
 from sweeper.stages import overview
 from sweeper.stages.overview import Overview, expected_seconds
 from sweeper.stages.train import prepare
-from sweeper.store.errors import UserError
+from sweeper.store.errors import OTHER_CODE, UserError
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 from tests.policies import launcher
@@ -139,8 +139,8 @@ def fake_process(outcome, says=""):
     return Mock(spec=SizeServer, fork=Mock(side_effect=fork), exit_code=exit_code)
 
 
-def prepared(outputs, process):
-    prepare(Console(), RunStore(outputs), process, CONFIGS, set())
+def prepared(outputs, process, **options):
+    prepare(Console(), RunStore(outputs), process, CONFIGS, set(), **options)
 
 
 def test_the_last_line_of_its_log_says_why_it_failed(tmp_path):
@@ -154,6 +154,17 @@ def test_a_sweep_prints_what_the_log_notes_about_the_data(tmp_path, capsys):
     note = "note: MNLI, train: only 5 of 6 rows are kept.\n"
     prepared(tmp_path, fake_process(0, f"Map: 100 %\n{note}"))
     assert capsys.readouterr().out == note
+
+
+@pytest.mark.parametrize("retrain", [False, True])
+def test_runs_of_other_code_do_not_train_again_on_data_that_it_prepared(
+    tmp_path, capsys, retrain
+):
+    words = f"{OTHER_CODE}data/text-0 (tasks/data.py changed)\n"
+    refused = pytest.raises(UserError, match=r"text-0 .*delete this folder")
+    with refused if retrain else nullcontext():
+        prepared(tmp_path, fake_process(0, words), retrain=retrain)
+    assert ("note: other code prepared" in capsys.readouterr().out) is not retrain
 
 
 def test_it_ends_with_the_sweep_that_waits_for_it(tmp_path):

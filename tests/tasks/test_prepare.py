@@ -4,8 +4,11 @@ import shutil
 
 import pytest
 
+import tasks.data
 import tasks.digests
+from sweeper.store.code import Code
 from sweeper.store.errors import UserError
+from sweeper.store.files import publish_with_checksum, read_object
 from tasks.digests import DIGESTS
 from tests.tasks.jobs import ended, last_word
 from tests.tasks.small import SMALL, data, opened_data, prepared_folder
@@ -165,3 +168,41 @@ def test_no_prepared_data_through_a_link(outputs, tmp_path):
     folder.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UserError, match="no symbolic link"):
         opened_data(outputs)
+
+
+@of_one_task
+@pytest.mark.parametrize(
+    ("path", "change", "noticed"),
+    [
+        ("tasks/text/corpus.py", "EDITED = 1", True),
+        ("tasks/text/corpus.py", "# a comment", False),
+        ("models/block.py", "EDITED = 1", False),
+    ],
+)
+def test_data_know_the_code_that_prepared_them(of, monkeypatch, path, change, noticed):
+    changes, outputs, _ = of
+    prepared = data(changes, outputs)
+    assert prepared.changed_code() == []
+    edit(monkeypatch, path, change)
+    assert prepared.changed_code() == ([path] if noticed else [])
+
+
+@of_one_task
+def test_the_code_that_prepared_older_data_is_unknown(of, tmp_path, monkeypatch):
+    changes, _, folder = of
+    copied = tmp_path / "data" / folder.name
+    shutil.copytree(folder, copied)
+    digests = read_object(copied / DIGESTS)
+    (copied / DIGESTS).unlink()
+    publish_with_checksum(
+        copied / DIGESTS, {key: digests[key] for key in ("format", "of", "files")}
+    )
+    edit(monkeypatch, "tasks/text/corpus.py", "EDITED = 1")
+    assert opened_data(tmp_path, changes).changed_code() == []
+
+
+def edit(monkeypatch, path, added):
+    """Append `added` to a source file, as the process sees it."""
+    code = Code.read()
+    edited = {**code.files, path: code.files[path] + added.encode()}
+    monkeypatch.setattr(tasks.data, "loaded_code", lambda: Code(code.root, edited))

@@ -39,7 +39,7 @@ def draw(table: Table) -> Figure:
     legend = []
     if drawn:
         own = [curve for arm, _, curves in drawn for curve in curves.of(arm)]
-        words = "re-parametrised; above: attention parameters saved"
+        words = "re-parametrised; above: attention weights saved"
         legend.append(panel.entry(own, words))
     else:
         drawn = [("", "", panel.Curves(table, []))]

@@ -24,12 +24,10 @@ function roundTicks(low, high) {
   return Array.from({ length }, (_, place) => (first + place) * step);
 }
 
-// Return the powers of ten from `low` to `high`. If there are fewer than two, return round numbers.
+// Return powers of ten from `low` to `high`. If there are fewer than two, return round numbers.
 function logTicks(low, high) {
-  const first = Math.ceil(Math.log10(low));
-  const length = Math.floor(Math.log10(high)) - first + 1;
-  const powers = Array.from({ length }, (_, place) => 10 ** (first + place));
-  return length > 1 ? powers : roundTicks(low, high);
+  const exponents = roundTicks(Math.log10(low), Math.log10(high)).filter(Number.isInteger);
+  return exponents.length > 1 ? exponents.map((one) => 10 ** one) : roundTicks(low, high);
 }
 
 // Return the path data of a line through these points. It is interrupted at missing values.

@@ -9,7 +9,7 @@ from sweeper.results.collect import collect
 from sweeper.results.judge import verdicts_on
 from sweeper.results.paper_tables import summarise
 from sweeper.results.points import points
-from sweeper.results.remarks import missing, mixed, not_learned, standing
+from sweeper.results.remarks import left_out, missing, mixed, not_learned, standing
 from sweeper.results.table import COLUMNS
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.synthetic import (
@@ -288,3 +288,12 @@ def test_a_language_model_no_better_than_the_unigram_is_not_learned(metric):
     assert told in summarise(table)
     [verdict] = verdicts_on(table)
     assert verdict.sentence.endswith(f"{told.partition(':')[0]}.")
+
+
+def test_finished_runs_whose_seeds_a_later_plan_leaves_out_are_counted(tmp_path):
+    every = figure1(seeds=3)
+    assert left_out(every.table(tmp_path)) == ""
+    table = figure1(seeds=2).table(tmp_path)
+    others = len(every.records.keys() - {row["run"] for row in table.rows})
+    assert left_out(table) == f"Left out: {others} finished runs with other seeds."
+    assert all("Left out: " in one.sentence for one in verdicts_on(table))
