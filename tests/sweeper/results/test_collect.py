@@ -114,7 +114,19 @@ def test_a_key_that_one_arm_fixes_and_another_varies_has_a_cell_in_both():
     sweep.add("b", Model(64, 4, 32), [42.0], {"trainer.steps": 8})
     for record, steps in zip(sweep.records.values(), (4, 8), strict=True):
         record.config["trainer"] = {"steps": steps}
+        del record.config["task"]  # a row needs none
     assert [row["trainer.steps"] for row in sweep.table().rows] == [4, 8]
+
+
+@pytest.mark.parametrize(("sizes", "saved"), [((100, 75), 0.25), ((), None)])
+def test_what_a_child_saves_is_counted_from_its_parent(sizes, saved):
+    sweep = Sweep()
+    sweep.add("trained", SMALL, [43.0])
+    sweep.add("child", Model(64, 2, 8), [44.0], parent=next(iter(sweep.records)))
+    for record, attention in zip(sweep.records.values(), sizes, strict=False):
+        record.size["params_attention"] = attention
+    rows = sweep.table().rows
+    assert [row.get("params_attention_saved") for row in rows] == [None, saved]
 
 
 def test_a_cell_is_nothing_a_truth_value_a_number_or_words():

@@ -185,6 +185,8 @@ def test_the_command_prints_verdicts_and_tells_by_its_exit_code(tmp_path, capsys
     assert json.loads(capsys.readouterr().out)[0]["claim"] == "b"
     assert main(command[:2]) == 2
     assert "add --better lower or --better higher" in capsys.readouterr().err
+    path.unlink()
+    assert main(command) == 2
 
 
 @pytest.mark.parametrize(
