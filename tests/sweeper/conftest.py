@@ -20,6 +20,13 @@ def store(tmp_path):
     return RunStore(tmp_path)
 
 
+def finish(run, result, **facts):
+    """Write an attempt with these facts, which ends with this result."""
+    attempt = run.claim(facts)
+    run.publish_result(attempt, {"metrics": {}, **result})
+    attempt.finish("done")
+
+
 @pytest.fixture
 def undrawn(monkeypatch):
     """Replace the drawing of figures by writing placeholder files."""

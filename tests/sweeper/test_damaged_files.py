@@ -6,9 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,17 +23,13 @@ ARMS = {"arms": {"one": {"label": "one"}}, "claims": [], "metric": "test/loss"}
 
 
 def plan(experiment, run):
-    point = {
-        "experiment": experiment,
-        "arm": "one",
-        "task": "lm1b",
-        "seed": 3,
-        "run": run,
-    }
+    about = {"experiment": experiment, "arm": "one", "task": "lm1b", "matched": None}
+    point = {**about, "values": {"model.heads": 5}, "seed": 3, "run": run}
+    size = {"tokens": 2003, "params_total": 17}
     return {
         "experiments": {experiment: ARMS},
-        "points": [{**point, "values": {"model.heads": 5}, "matched": None}],
-        "runs": {run: {"size": {"tokens": 2003, "params_total": 17}, "parent": None}},
+        "points": [point],
+        "runs": {run: {"size": size, "parent": None}},
         "estimate": {run: 61.0},
         "command": ["sweep.py"],
         "scale": "demo",
@@ -92,7 +86,7 @@ def changed_to(**values):
     return lambda path: edited(path, lambda value: value.update(values))
 
 
-DAMAGES: dict[str, Callable[[Path], object]] = {
+DAMAGES = {
     "empty": lambda path: path.write_text(""),
     "cut": lambda path: path.write_text(path.read_text()[:-9]),
     "a list": lambda path: path.write_text("[1e999]"),
@@ -106,7 +100,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-CONTENTS: dict[str, Callable[[Path], object]] = {
+CONTENTS = {
     "plan: a cycle of parents": changed_to(
         runs={"a": {"parent": "c"}, "c": {"parent": "a"}}
     ),
@@ -153,7 +147,7 @@ def test_a_damaged_file_is_named_and_the_rest_is_shown_without_a_wrong_number(
     assert {*losses(outputs, "first")} <= {""}
 
 
-UNJUDGED: dict[str, dict[str, Any]] = {
+UNJUDGED = {
     "claimed": ARMS | {"claims": ["fixed_improves"]},
     "measured": ARMS | {"claims": ["fixed_keeps_improving"], "metric": "test/beauty"},
     "drawn": ARMS | {"figure": "fig5"},
@@ -229,15 +223,12 @@ def test_records_are_for_their_owner_alone_and_what_is_made_of_them_may_be_hande
     try:
         run = freeze(tmp_path / "outputs", {"model.heads": 5, "seed": 3})
         write_plan(run.outputs, plan("first", run.id))
-        assert (
-            prepare.main(str(run.path))
-            == main(["report", "--outputs", str(run.outputs)])
-            == 0
-        )
+        assert prepare.main(str(run.path)) == 0
+        assert main(["report", "--outputs", str(run.outputs)]) == 0
     finally:
         os.umask(before)
     modes = {path: path.stat().st_mode & 0o077 for path in run.outputs.rglob("*")}
-    assert [path for path in modes if path.name == "digests.json"]
+    assert "digests.json" in {path.name for path in modes}
     page, tables = run.outputs / "report.html", run.outputs / "tables"
     made = {page: 0o044, tables: 0o055, **dict.fromkeys(tables.iterdir(), 0o044)}
     assert {path: mode for path, mode in modes.items() if mode} == made

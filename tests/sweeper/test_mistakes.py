@@ -263,18 +263,12 @@ def here(tmp_path_factory):
     """A folder with a copy of conf/, experiments with mistakes, and files that are not text."""
     folder = tmp_path_factory.mktemp("mistakes")
     shutil.copytree(CONF, folder / "conf")
-    for name, text in {
-        **GOOD,
-        **{name: text for name, (text, _) in FILES.items()},
-    }.items():
-        path = folder / "conf" / "experiment" / f"{name}.yaml"
-        path.write_text(f"# @package _global_\n{text}")
-    for name, text in HEADLESS.items():
+    texts = GOOD | {name: text for name, (text, _) in FILES.items()}
+    texts = {name: f"# @package _global_\n{text}" for name, text in texts.items()}
+    for name, text in (texts | HEADLESS).items():
         (folder / "conf" / "experiment" / f"{name}.yaml").write_text(text)
-    for name in ("pictures", "wide"):
-        (folder / name).mkdir()
+    (folder / "pictures").mkdir()
     (folder / "pictures" / "picture").write_bytes(bytes(range(256)) * 9)
-    (folder / "wide" / "a.txt").write_text("ä", "utf-16")
     write_plan(folder / "outputs", plan_of("first", "a"))
     return folder
 
@@ -302,7 +296,7 @@ def told(here):
     assert not (here / "new" / "plans").exists()
 
 
-def is_a_sentence(text: str) -> bool:
+def is_a_sentence(text):
     ends = text.endswith((".", "?")) and not text.endswith("?.")
     return "\n" not in text and len(text) < 1000 and ends
 

@@ -2,7 +2,6 @@
 
 import io
 import re
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -16,6 +15,7 @@ from sweeper.store.plans import command_of, plans, replaced
 from sweeper.store.runs import RunStore
 from tests.end_to_end.test_sweep import rows
 from tests.policies import shipped
+from tests.sweeper.conftest import finish
 from tests.sweeper.plan.conftest import FakeProcess, described
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -51,16 +51,11 @@ def sweep(planner, outputs):
         check_claims(plan)
         store = RunStore(outputs)
         freeze(plan, store, {})
-        for number, id in enumerate(plan.runs):
-            run = store.run(id)
-            if run.result() is None:
-                attempt = run.claim({})
-                metrics = {"test/perplexity": 40.0 + number % 7, "test/loss": 3.5}
-                steps = plan.runs[id].config["trainer"]["steps"]
-                run.publish_result(
-                    attempt, {"metrics": metrics, "steps": steps, "seconds": 2.0}
-                )
-                attempt.finish("done")
+        for number, (id, planned) in enumerate(plan.runs.items()):
+            metrics = {"test/perplexity": 40.0 + number % 7, "test/loss": 3.5}
+            result = {"metrics": metrics, "steps": planned.config["trainer"]["steps"]}
+            if store.run(id).result() is None:
+                finish(store.run(id), {**result, "seconds": 2.0})
         [name] = plan.experiments
         print_everything(Console(file=io.StringIO()), outputs, [name])
         return name
@@ -68,7 +63,7 @@ def sweep(planner, outputs):
     return sweep
 
 
-def left(outputs: Path) -> list[set[str]]:
+def left(outputs):
     """Return the names of the tables and the names of the figures."""
     pairs = (("tables", ".csv"), ("figures", ".pdf"))
     return [
@@ -99,21 +94,16 @@ def test_a_name_used_again_holds_the_new_results_until_the_older_command_is_type
     sweep, planner, outputs, monkeypatch
 ):
     def typed(heads):
-        words = f"-m name=mine hydra.sweeper.plan_only=true model.heads={heads}"
-        monkeypatch.setattr("sys.argv", ["sweep.py", *words.split()])
-        again = planner.plan(
-            ["name=mine", f"model.heads={heads}", f"paths.outputs={outputs}"]
-        )
-        taken = {
-            n: command_of(plan)
-            for n, plan in replaced(outputs, again.as_data()).items()
-        }
-        sweep(f"name=mine model.heads={heads}")
+        words = ["name=mine", f"model.heads={heads}"]
+        command = ["sweep.py", "-m", "hydra.sweeper.plan_only=true", *words]
+        monkeypatch.setattr("sys.argv", command)
+        again = planner.plan([*words, f"paths.outputs={outputs}"])
+        taken = replaced(outputs, again.as_data())
+        sweep(" ".join(words))
         assert left(outputs) == [{"mine"}] * 2
-        assert {row["model.heads"] for row in rows(outputs, "mine")} == {
-            *heads.split(",")
-        }
-        return taken
+        drawn = {row["model.heads"] for row in rows(outputs, "mine")}
+        assert drawn == {*heads.split(",")}
+        return {name: command_of(plan) for name, plan in taken.items()}
 
     assert typed("2,4") == {}
     assert typed("2,8") == {"mine": "python sweep.py -m name=mine model.heads=2,4"}
@@ -122,7 +112,7 @@ def test_a_name_used_again_holds_the_new_results_until_the_older_command_is_type
     assert typed("2,4,16") == {}
 
 
-def forget(outputs: Path, name: str, *options: str) -> int:
+def forget(outputs, name, *options):
     return main(["forget", name, *options, "--outputs", str(outputs)])
 
 
@@ -166,8 +156,8 @@ def test_what_wandb_keeps_here_of_a_run_or_an_experiment_goes_with_it(
 ):
     sweep("name=mine model.heads=2,4")
     first, second = RunStore(outputs).ids()
-    kept = {
-        name: outputs / "wandb" / f"{name}"
+    kept = [
+        outputs / "wandb" / name
         for name in (
             f"offline-run-20250101_000000-{first}",
             f"run-20250102_000000-{first}",
@@ -175,27 +165,26 @@ def test_what_wandb_keeps_here_of_a_run_or_an_experiment_goes_with_it(
             "offline-run-20250104_000000-experiment-mine",
             "offline-run-20250105_000000-experiment-mine-too",
         )
-    }
-    for folder in kept.values():
+    ]
+    for folder in kept:
         folder.mkdir(parents=True)
     assert forget(outputs, first, "--yes") == 0
     assert f"wandb/run-20250102_000000-{first}" in capsys.readouterr().out
-    assert [name for name in kept if kept[name].exists()] == [*kept][2:]
+    assert [folder for folder in kept if folder.exists()] == kept[2:]
     assert forget(outputs, "mine", "--yes") == 0
-    assert [name for name in kept if kept[name].exists()] == [*kept][4:]
+    assert [folder for folder in kept if folder.exists()] == kept[4:]
 
 
 def test_nothing_goes_in_training_or_unconfirmed(sweep, outputs, monkeypatch, capsys):
     sweep("name=mine model.heads=2,4")
-    before = sorted(outputs.rglob("*"))
     monkeypatch.setattr("sys.stdin", io.StringIO())
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    run = RunStore(outputs).run(RunStore(outputs).ids()[0])
+    before = sorted(outputs.rglob("*"))
     for answer in ("n", ""):
         monkeypatch.setattr("builtins.input", lambda _, answer=answer: answer)
         assert forget(outputs, "mine") == 1
     assert sorted(outputs.rglob("*")) == before
-    store = RunStore(outputs)
-    run = store.run(store.ids()[0])
     (run.path / "result.json").unlink()
     run.claim({})  # claimed by this process, which is alive
     before = sorted(outputs.rglob("*"))

@@ -22,6 +22,7 @@ from sweeper.store.errors import UserError
 from sweeper.store.plans import write_plan
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, State
+from tests.sweeper.conftest import finish
 from tests.tasks.jobs import config
 
 MULTI_HEAD = "models/attention/multi_head.py"
@@ -68,31 +69,33 @@ def test_a_plugin_counts_as_a_whole(installed):
     assert MULTI_HEAD in state or "models/block.py" in state
 
 
+def facts_of(code):
+    return {"code": code.revision, "code_parts": code.parts("lm1b")}
+
+
 def trained(outputs, code, *seeds):
     """Write finished runs of one point, trained with `code`. Return their plan."""
     runs = {}
     for seed in seeds:
-        one = {**config(), "seed": seed}
-        run = Record(f"lm1b-s{seed}", one, {"params_total": 11}, {})
-        stored = RunStore(outputs).freeze(run)
-        facts = {"code": code.revision, "code_parts": code.parts("lm1b")}
-        attempt = stored.claim(facts)
-        stored.publish_result(attempt, {"metrics": {"test/perplexity": 40.0 + seed}})
-        attempt.finish("done")
+        run = Record(f"lm1b-s{seed}", {**config(), "seed": seed}, {"params_total": 11})
+        measured = {"metrics": {"test/perplexity": 40.0 + seed}}
+        finish(RunStore(outputs).freeze(run), measured, **facts_of(code))
         runs[run.id] = run
     pin(outputs, code, [config()])
     return Plan("demo", outputs, {}, {}, {}, runs=runs)
 
 
+def compared(plan, code):
+    """Return the runs of a plan that other code than `code` trained."""
+    changes = Changes.of(plan.outputs, code)
+    return of_other_code(plan, RunStore(plan.outputs), changes)
+
+
 def test_the_plan_names_the_changed_file_and_the_way_to_train_again(tmp_path):
     plan = trained(tmp_path, TODAY, 0, 1, 2)
-    store = RunStore(tmp_path)
-    assert not [
-        *in_words(
-            of_other_code(plan, store, Changes.of(tmp_path, TODAY)), retrain=False
-        )
-    ]
-    found = of_other_code(plan, store, Changes.of(tmp_path, SCALED))
+    same = compared(plan, TODAY)
+    assert [*in_words(same, retrain=False)] == []
+    found = compared(plan, SCALED)
     assert [*in_words(found, retrain=False)] == [
         f"Other code trained 3 of 3 finished runs ({MULTI_HEAD} changed). Their results "
         "are kept, but cannot decide a claim together with new runs. To train these runs again, "
@@ -105,55 +108,48 @@ def test_the_plan_names_the_changed_file_and_the_way_to_train_again(tmp_path):
 def test_code_whose_copy_is_gone_is_unknown(tmp_path):
     plan = trained(tmp_path, TODAY, 0)
     (tmp_path / "code").rename(tmp_path / "elsewhere")
-    found = of_other_code(plan, RunStore(tmp_path), Changes.of(tmp_path, SCALED))
+    found = compared(plan, SCALED)
     [line] = in_words(found, retrain=False)
     assert line.startswith("1 finished run may have been trained with other code")
     assert not found.again
 
 
+def child_of(parent, run):
+    """Return the run as a child of another."""
+    return replace(run, config={**run.config, "parent": parent})
+
+
 def test_a_child_of_a_run_of_other_code_is_of_other_code(tmp_path):
-    old = trained(tmp_path, TODAY, 0)
-    new = trained(tmp_path, SCALED, 1)
-    child = new.runs["lm1b-s1"]
-    child = replace(child, config={**child.config, "parent": "lm1b-s0"})
+    old, new = trained(tmp_path, TODAY, 0), trained(tmp_path, SCALED, 1)
+    child = child_of("lm1b-s0", new.runs["lm1b-s1"])
     plan = replace(old, runs={**old.runs, child.id: child})
-    found = of_other_code(plan, RunStore(tmp_path), Changes.of(tmp_path, SCALED))
-    assert found.again == {"lm1b-s0", "lm1b-s1"}
+    assert compared(plan, SCALED).again == {"lm1b-s0", "lm1b-s1"}
 
 
 def test_a_run_that_diverged_with_other_code_is_trained_again(tmp_path):
     plan = trained(tmp_path, TODAY, 0)
     run = RunStore(tmp_path).run("lm1b-s0")
     run.begin_anew()
-    facts = {"code": TODAY.revision, "code_parts": TODAY.parts("lm1b")}
-    run.claim(facts).finish(Cause.NAN, "the loss is nan")
-    found = of_other_code(plan, RunStore(tmp_path), Changes.of(tmp_path, SCALED))
-    assert found.again == {"lm1b-s0"}
+    run.claim(facts_of(TODAY)).finish(Cause.NAN, "the loss is nan")
+    assert compared(plan, SCALED).again == {"lm1b-s0"}
 
 
 def test_a_child_of_weights_that_its_parent_no_longer_has_is_of_other_code(tmp_path):
     plan = trained(tmp_path, TODAY, 0, 1)
-    store, child = RunStore(tmp_path), plan.runs["lm1b-s1"]
-    child = replace(child, config={**child.config, "parent": "lm1b-s0"})
+    child = child_of("lm1b-s0", plan.runs["lm1b-s1"])
     plan = replace(plan, runs={child.id: child})
-    changes = Changes.of(tmp_path, TODAY)
 
-    def publish(run, weights, **facts):
-        facts |= {"code": TODAY.revision, "code_parts": TODAY.parts("lm1b")}
-        store.run(run).begin_anew()
-        attempt = store.run(run).claim(facts)
-        store.run(run).publish_result(
-            attempt, {"metrics": {}, "weights_sha256": weights}
-        )
-        attempt.finish("done")
+    def publish(name, weights, **facts):
+        run = RunStore(tmp_path).run(name)
+        run.begin_anew()
+        finish(run, {"weights_sha256": weights}, **facts, **facts_of(TODAY))
 
     publish("lm1b-s0", "first")
     publish(child.id, "own", parent_weights="first")
-    assert not of_other_code(plan, store, changes).again
+    assert not compared(plan, TODAY).again
     publish("lm1b-s0", "second")
-    assert of_other_code(plan, store, changes).changed == {
-        child.id: ["the weights of lm1b-s0"]
-    }
+    changed = {child.id: ["the weights of lm1b-s0"]}
+    assert compared(plan, TODAY).changed == changed
 
 
 def test_a_run_that_begins_anew_keeps_its_old_result_beside_its_attempt(tmp_path):
@@ -170,31 +166,17 @@ def test_a_run_that_begins_anew_keeps_its_old_result_beside_its_attempt(tmp_path
 
 def planned(outputs, accept):
     """Write a plan with a claim about four runs of one point, which may accept mixed code."""
-    points, runs = [], {}
-    for seed in range(4):
-        values = {"model.heads": 3}
-        run = f"lm1b-s{seed}"
-        point = {"experiment": "grid", "arm": "grid", "task": "lm1b", "values": values}
-        points.append({**point, "seed": seed, "run": run, "matched": None})
-        runs[run] = {"size": {"params_total": 11}, "parent": None}
-    about = {
-        "title": "t",
-        "metric": "test/perplexity",
-        "x": "model.heads",
-        "figure": "lines",
-    }
-    experiment = {
-        **about,
-        "claims": ["more_heads_help"],
-        "arms": {"grid": {"label": "grid"}},
-    }
-    plan = {"command": [], "scale": "demo", "experiments": {"grid": experiment}}
-    plan |= {
-        "points": points,
-        "runs": runs,
-        **({"accept_mixed_code": True} if accept else {}),
-    }
-    write_plan(outputs, plan)
+    runs = {f"lm1b-s{seed}": {"size": {}, "parent": None} for seed in range(4)}
+    own = {"experiment": "grid", "arm": "grid", "task": "lm1b", "matched": None}
+    points = [
+        {**own, "values": {"model.heads": 3}, "seed": seed, "run": run}
+        for seed, run in enumerate(runs)
+    ]
+    about = {"metric": "test/perplexity", "claims": ["more_heads_help"]}
+    experiments = {"grid": {**about, "arms": {"grid": {"label": "grid"}}}}
+    plan = {"command": [], "scale": "demo", "experiments": experiments}
+    accepted = {"accept_mixed_code": True} if accept else {}
+    write_plan(outputs, {**plan, "points": points, "runs": runs, **accepted})
 
 
 @pytest.mark.parametrize("accept", [False, True])

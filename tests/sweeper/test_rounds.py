@@ -31,19 +31,9 @@ from sweeper.store.errors import UserError
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
 from tests.policies import shipped
+from tests.sweeper.conftest import finish
 from tests.sweeper.plan.conftest import FakeProcess
 
-CHAIN = """# @package _global_
-experiment:
-  title: runs that start from runs that start from others
-  metric: test/perplexity
-  seeds: [0, 1]
-  claims: [larger_heads_improve]
-  arms:
-    first: {set: {model.embedding_size: 16}, grid: {model.head_size: [2, 4, 8]}}
-    second: {parent: first, set: {trainer.steps: 21}}
-    fixed: {parent: second, set: {trainer.steps: 23}}
-"""
 ALIKE = """# @package _global_
 experiment:
   title: the same points, of which another experiment has more seeds
@@ -53,10 +43,8 @@ experiment:
   arms: {fixed: {set: {model.embedding_size: 16}, grid: {model.head_size: [2, 4, 8]}}}
 """
 SECONDS = {"pretraining": 1000.0, "squad": 10.0, "mnli": 20.0, "lm1b": 30.0}
-GAIN = {
-    "squad": 0.2,
-    "mnli": 0.004,
-}  # the gain of heads twice the size; seeds differ by 0.01
+GAIN = {"squad": 0.2, "mnli": 0.004}
+"""What heads of twice the size gain. Seeds differ by 0.01."""
 KEPT = ("points", "runs", "rounds")  # the same in every plan of one sweep
 
 
@@ -78,60 +66,48 @@ class Stub(Executor):
             if not self.lives:
                 raise Killed
             self.lives -= 1
-            config, task = plan.runs[id].config, plan.runs[id].config["task"]["name"]
-            parent = config["parent"]
+            config, run = plan.runs[id].config, self.store.run(id)
+            task, parent = config["task"]["name"], config["parent"]
             assert not parent or self.store.run(parent).result()
-            luck = random.Random(parent or id).gauss(
-                0, 0.01
-            )  # tasks share that of their pre-training
-            share = (
-                0.5 + luck + GAIN.get(task, 0.0) * (config["model"]["head_size"] == 32)
-            )
-            metrics = dict.fromkeys(("test/f1", "test/exact_match"), 100 * share)
-            metrics |= {"test/accuracy": share, "test/perplexity": 40 * (1 + luck)}
-            run = self.store.run(id)
-            attempt = run.claim({})
             if self.fails(config):
-                attempt.finish("nan")
+                run.claim({}).finish("nan")
                 self._failed.add(id)
                 continue
+            # Fine-tunings share the luck of their pre-training.
+            luck = random.Random(parent or id).gauss(0, 0.01)
+            gain = GAIN.get(task, 0.0) if config["model"]["head_size"] == 32 else 0.0
+            share = 0.5 + luck + gain
+            metrics = dict.fromkeys(("test/f1", "test/exact_match"), 100 * share)
+            metrics |= {"test/accuracy": share, "test/perplexity": 40 * (1 + luck)}
+            result = {"seconds": SECONDS[task], "tokens_seen": 10**6}
             own = {} if task == "pretraining" else metrics
-            result = {"metrics": own, "seconds": SECONDS[task], "tokens_seen": 10**6}
-            run.publish_result(attempt, result)
-            attempt.finish("done")
+            finish(run, {"metrics": own, **result})
         return True
+
+
+TYPED = {
+    "fig2": "name=fig2 experiment=fig2 scale=cpu",  # seeds are pre-trainings
+    "one": "name=one experiment=fig2 scale=cpu +experiment.pretrainings=one",
+    "fig1": "name=fig1 experiment=fig1 seed=0,1,2",
+    "alike": "experiment=few,more",
+}
 
 
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory):
-    """Return plans by name, and the default options of a sweep. Seeds of fig2 are pre-trainings."""
-    conf = shutil.copytree(CONF, tmp_path_factory.mktemp("planned") / "conf")
-    (conf / "experiment" / "chain.yaml").write_text(CHAIN)
-    (conf / "experiment" / "few.yaml").write_text(ALIKE)
-    more = ALIKE.replace("[larger_heads_improve]", "[]").replace(
-        "[0, 1, 2]", "[0, 1, 2, 3, 4, 5]"
-    )
-    (conf / "experiment" / "more.yaml").write_text(more)
+    """Return plans by name, and the default options of a sweep."""
+    folder = tmp_path_factory.mktemp("planned")
+    conf = shutil.copytree(CONF, folder / "conf")
+    more = ALIKE.replace("[larger_heads_improve]", "[]").replace("2]", "2, 3, 4, 5]")
+    for name, text in {"few": ALIKE, "more": more}.items():
+        (conf / "experiment" / f"{name}.yaml").write_text(text)
     composed = composer(conf)
     planner = Planner(composed, FakeProcess(), max_runs=10**4)
-    outputs = f"paths.outputs={tmp_path_factory.mktemp('planned')}"
-    fig2 = planner.plan(["experiment=fig2", "scale=cpu", "name=fig2", outputs])
-    options = OmegaConf.to_object(composed.compose([]).hydra.sweeper)
-    return {
-        "fig2": fig2,
-        "fig1": planner.plan(["experiment=fig1", "seed=0,1,2", "name=fig1", outputs]),
-        "one": planner.plan(
-            [
-                "experiment=fig2",
-                "scale=cpu",
-                "+experiment.pretrainings=one",
-                "name=one",
-                outputs,
-            ]
-        ),
-        "chain": planner.plan(["experiment=chain", outputs]),
-        "alike": planner.plan(["experiment=few,more", outputs]),
-    }, options
+    plans = {
+        name: planner.plan([*typed.split(), f"paths.outputs={folder}"])
+        for name, typed in TYPED.items()
+    }
+    return plans, OmegaConf.to_object(composed.compose([]).hydra.sweeper)
 
 
 def sweep(
@@ -216,15 +192,11 @@ def test_killed_and_typed_again_it_ends_the_same(quiet, planned, tmp_path):
 
 
 def test_a_round_takes_seeds_that_another_experiment_has(typed, tmp_path):
-    assert "no point can get more seeds than hydra.sweeper.max_seeds=6" in typed(
-        experiment="alike", max_seeds=6
-    )
-    points = [
-        point
-        for point in newest(tmp_path)["few"]["points"]
-        if point["experiment"] == "few"
-    ]
-    assert sorted({point["seed"] for point in points}) == [*range(6)]
+    said = typed(experiment="alike", max_seeds=6)
+    assert "no point can get more seeds than hydra.sweeper.max_seeds=6" in said
+    points = newest(tmp_path)["few"]["points"]
+    seeds = {point["seed"] for point in points if point["experiment"] == "few"}
+    assert seeds == {*range(6)}
 
 
 def test_rounds_need_claims(planned, tmp_path, monkeypatch):

@@ -23,6 +23,7 @@ from sweeper.store.errors import OTHER_CODE, UserError
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 from tests.policies import launcher
+from tests.sweeper.conftest import finish
 
 
 class Folder:
@@ -38,14 +39,11 @@ class Folder:
             "model": {"heads": 3},
             "trainer": {"precision": "32-true", "steps": 100, "accelerator": "auto"},
         }
-        run = Record(
-            f"{task}-s{seed}", config, {"tokens": 700, "flops_per_token": 11}, {}
-        )
+        size = {"tokens": 700, "flops_per_token": 11}
+        run = Record(f"{task}-s{seed}", config, size)
         stored = self.store.freeze(run)
         if result:
-            attempt = stored.claim({})
-            stored.publish_result(attempt, {"metrics": {}, **result})
-            attempt.finish("done")
+            finish(stored, result)
         return run
 
     def told(self, *runs, done=()):
@@ -92,12 +90,8 @@ def test_runs_on_a_cpu_say_nothing_of_a_gpu(folder):
     assert told("gpu") == OVERHEAD_S, "a damaged run says nothing"
 
 
-class Speed:
-    """A size server on a machine that computes 7 FLOPs per second."""
-
-    def ask(self, questions):
-        assert questions == [{"op": "speed"}]
-        return [{"flops_per_second": 7}]
+SLOW = Mock(ask=lambda questions: [{"flops_per_second": 7}])
+"""A size server on a slow machine."""
 
 
 @pytest.mark.parametrize(
@@ -110,7 +104,7 @@ class Speed:
 def test_a_dry_run_in_a_fresh_folder_names_a_range_for_a_cpu_and_no_time_for_a_gpu(
     folder, monkeypatch, accelerator, words
 ):
-    monkeypatch.setattr(overview, "size_server", Speed)
+    monkeypatch.setattr(overview, "size_server", lambda: SLOW)
     run, console = folder.run("lm1b", 0), Console(file=io.StringIO(), width=200)
     run.config["trainer"] |= {"accelerator": accelerator, "threads": 1}
     plan = Plan("demo", folder.outputs, {}, {}, {}, runs={run.id: run})
@@ -133,74 +127,51 @@ def test_of_an_interrupted_run_only_what_is_left_counts(folder):
 CONFIGS = {"a": {"data": {"sentences": 503}, "task": {"name": "lm1b"}}}
 
 
-class Process:
-    """A fake size server. Its jobs write `says` to their logs and end with these exit codes."""
+def fake_process(outcome, says=""):
+    """Return a size server whose job logs `says`, and ends with this exit code or this error."""
 
-    def __init__(self, *codes, says=""):
-        self.codes, self.says = list(codes), says
-        self.forked, self.signalled = 0, list[tuple[int, int]]()
-
-    def fork(self, target, argument, *, log, **_):
+    def fork(target, argument, *, log, **_):
         assert (target, argument.name) == ("prepare", "a")
-        with log.open("a") as file:
-            file.write(self.says)
-        self.forked += 1
-        return self.forked
+        log.write_text(says)
+        return 1
 
-    def exit_code(self, job):
-        code = self.codes[job - 1]
-        if not isinstance(code, int):
-            raise code
-        return code
-
-    def signal(self, job, number):
-        self.signalled.append((job, number))
+    exit_code = Mock(side_effect=[outcome])
+    return Mock(spec=SizeServer, fork=Mock(side_effect=fork), exit_code=exit_code)
 
 
-def prepared(outputs, process):
-    store, known = RunStore(outputs), set[str]()
-    prepare(Console(quiet=True), store, process, CONFIGS, known)  # type: ignore[arg-type]
-    return process
+def prepared(outputs, process, **options):
+    prepare(Console(), RunStore(outputs), process, CONFIGS, set(), **options)
 
 
 def test_the_last_line_of_its_log_says_why_it_failed(tmp_path):
-    process = Process(1, says="first\nno text in \x1b[31mred\n\n")
+    process = fake_process(1, "first\nno text in \x1b[31mred\n\n")
     with pytest.raises(UserError, match=r"prepared: no text in \\x1b\[31mred \(log: "):
         prepared(tmp_path, process)
-    assert process.forked == 1
+    process.fork.assert_called_once()
 
 
 def test_a_sweep_prints_what_the_log_notes_about_the_data(tmp_path, capsys):
-    process = Process(
-        0, says="Map: 100 %\nnote: MNLI, train: only 5 of 6 rows are kept.\n"
-    )
-    prepare(Console(), RunStore(tmp_path), process, CONFIGS, set())  # type: ignore[arg-type]
-    assert capsys.readouterr().out == "note: MNLI, train: only 5 of 6 rows are kept.\n"
+    note = "note: MNLI, train: only 5 of 6 rows are kept.\n"
+    prepared(tmp_path, fake_process(0, f"Map: 100 %\n{note}"))
+    assert capsys.readouterr().out == note
 
 
 @pytest.mark.parametrize("retrain", [False, True])
 def test_runs_of_other_code_do_not_train_again_on_data_that_it_prepared(
     tmp_path, capsys, retrain
 ):
-    process = Process(0, says=f"{OTHER_CODE}data/text-0 (tasks/data.py changed)\n")
+    words = f"{OTHER_CODE}data/text-0 (tasks/data.py changed)\n"
     refused = pytest.raises(UserError, match=r"text-0 .*delete this folder")
     with refused if retrain else nullcontext():
-        prepare(
-            Console(),
-            RunStore(tmp_path),
-            process,
-            CONFIGS,
-            set(),
-            retrain=retrain,  # type: ignore[arg-type]
-        )
+        prepared(tmp_path, fake_process(0, words), retrain=retrain)
     assert ("note: other code prepared" in capsys.readouterr().out) is not retrain
 
 
 def test_it_ends_with_the_sweep_that_waits_for_it(tmp_path):
-    process = Process(KeyboardInterrupt)
+    process = fake_process(KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         prepared(tmp_path, process)
-    assert process.signalled == [(1, signal.SIGKILL)]
+    process.signal.assert_called_once_with(1, signal.SIGKILL)
 
 
 def test_a_server_answers_even_if_it_was_stopped_and_ends_by_itself():

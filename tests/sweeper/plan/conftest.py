@@ -32,11 +32,7 @@ class FakeProcess:
             prepared = f"{text} for {config['task']['name']}"
             return {"digest": text, "describe": text, "prepared": prepared}
         model, vocabulary = config["model"], config["task"].get("vocabulary_size", 0)
-        d, h, ff = (
-            model["embedding_size"],
-            model["heads"],
-            model.get("feedforward_size", 0),
-        )
+        d, h, ff = map(model.get, ("embedding_size", "heads", "feedforward_size"))
         if model["head_size"] is None and d % h:
             return {"error": f"model.heads={h}: expected a divisor of {d}; choose one."}
         layers = model.get("layers", 1)
@@ -48,6 +44,7 @@ class FakeProcess:
         own = model.get("attention", {})
         values = (own.get("value_size") or 0) * h * layers or width
         keys = (own.get("shared_size") or 0) * layers or width
+        ff = ff or 0
         feedforward = layers * (2 * d * ff + ff + 5 * d)
         embedding = (vocabulary + model.get("positions", 0)) * d
         total = embedding + 2 * d * (keys + values) + feedforward + 2 * d
@@ -57,21 +54,18 @@ class FakeProcess:
             kept = 2 * own["key_value_heads"] * width // h
         else:
             kept = width + values
-        return {
-            "size": {
-                **(
-                    {"cache_bytes_per_token": 2 * kept}
-                    if model["name"] == "decoder"
-                    else {}
-                ),
-                "params_total": total,
-                "params_non_embedding": total - embedding,
-                "flops_per_token": 6 * total,
-                "tokens": 10**6,
-                **({} if isinstance(p, list) else {"head_size": p}),
-                "width": width / layers if width % layers else width // layers,
-            }
+        size = {
+            "params_total": total,
+            "params_non_embedding": total - embedding,
+            "flops_per_token": 6 * total,
+            "tokens": 10**6,
+            "width": width / layers if width % layers else width // layers,
         }
+        if model["name"] == "decoder":
+            size["cache_bytes_per_token"] = 2 * kept
+        if not isinstance(p, list):
+            size["head_size"] = p
+        return {"size": size}
 
 
 def described(typed):
@@ -107,12 +101,22 @@ def with_experiment(tmp_path):
 
 
 @pytest.fixture
-def plan(tmp_path, process, monkeypatch):
+def plan(tmp_path, process, with_experiment, monkeypatch):
     # Write to the default folder, outputs/, since a test may compare the whole config.
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments, conf=None):
-        """Return the plan. `conf` is a folder that replaces conf/, or its composer."""
+    def run(*arguments, conf=None, text=None):
+        """Return the plan of a command line.
+
+        Args:
+            conf: a folder that replaces conf/, or its composer.
+            text: the yaml of an experiment to plan.
+        """
+        if text:
+            conf, arguments = (
+                with_experiment("mine", text),
+                ("experiment=mine", *arguments),
+            )
         composed = composer(conf) if isinstance(conf, Path) else conf or shipped()
         return Planner(composed, process, max_runs=10_000).plan(arguments)
 

@@ -1,7 +1,5 @@
 """Tests of experiments in yaml: arms with a parent, margins and conditions."""
 
-from typing import Any
-
 import pytest
 import yaml
 
@@ -27,8 +25,8 @@ experiment:
 """
 
 
-def test_an_arm_starts_from_the_runs_of_another_seed_by_seed(plan, with_experiment):
-    found = plan("experiment=heirs", conf=with_experiment("heirs", CHILDREN))
+def test_an_arm_starts_from_the_runs_of_another_seed_by_seed(plan):
+    found = plan(text=CHILDREN)
     runs = {
         (p.arm, p.seed, *p.values.values()): found.runs[p.run] for p in found.points
     }
@@ -59,15 +57,14 @@ def test_an_arm_starts_from_an_arm_that_stands_before_it(parent):
         read_experiment("heirs", yaml.safe_load(text)["experiment"], scale="demo")
 
 
-def test_an_arm_with_a_parent_chooses_no_optimizer_of_its_own(plan, with_experiment):
+def test_an_arm_with_a_parent_chooses_no_optimizer_of_its_own(plan):
     text = CHILDREN.replace("trainer.steps: 0", "optimizer: inverse_sqrt")
-    conf = with_experiment("heirs", text)
     with pytest.raises(
         UserError, match=r"arm third has a parent, .* but not optimizer"
     ):
-        plan("experiment=heirs", conf=conf)
+        plan(text=text)
     typed = ("optimizer=inverse_sqrt", "optimizer.weight_decay=0.0,0.1")
-    found = plan("experiment=heirs", *typed, conf=conf)  # overrides change all arms
+    found = plan(*typed, text=text)  # overrides change all arms
     assert len(found.points) == 2 * (2 + 2 + 4)
     for run in (run for run in found.runs.values() if run.parent):
         decays = (
@@ -80,7 +77,7 @@ def test_an_arm_with_a_parent_chooses_no_optimizer_of_its_own(plan, with_experim
 @pytest.mark.parametrize(
     "key", ["task.joined: true", "data.source: local, data.root: other"]
 )
-def test_an_arm_with_a_parent_would_have_its_tokenizer(plan, with_experiment, key):
+def test_an_arm_with_a_parent_would_have_its_tokenizer(plan, key):
     arms = f"""{{first: {{set: {{task: lm1b}}}}, second: {{parent: first, set: {{{key}}}}}}}"""
     text = (
         CHILDREN.partition("  arms:")[0].replace("accuracy", "perplexity")
@@ -88,11 +85,11 @@ def test_an_arm_with_a_parent_would_have_its_tokenizer(plan, with_experiment, ke
     )
     words = r"(task.joined=True|data.digest=.*): expected .*, as in the parent "
     with pytest.raises(UserError, match=words):
-        plan("experiment=heirs", conf=with_experiment("heirs", text))
+        plan(text=text)
 
 
 ARMS = {"fixed": {"label": "fixed"}}
-GRID: dict[str, Any] = {"title": "A grid", "metric": "test/perplexity", "arms": ARMS}
+GRID = {"title": "A grid", "metric": "test/perplexity", "arms": ARMS}
 
 
 @pytest.mark.parametrize("size", ["0.5%", 3])
@@ -110,11 +107,7 @@ def with_margin(size, **reason):
 
 
 def test_a_typed_null_leaves_an_arm_out_and_empty_braces_the_margin():
-    shipped = {
-        **GRID,
-        **with_margin(1, reason="why"),
-        "arms": {**ARMS, "other": {}},
-    }
+    shipped = {**GRID, **with_margin(1, reason="why"), "arms": {**ARMS, "other": {}}}
     overrides = {"experiment.arms.fixed": None, "experiment.margin": {}}
     read = read_experiment("grid", shipped, scale="demo", overrides=overrides)
     assert ([*read.arms], read.margin) == (["other"], {})

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from sweeper.plan.experiment import Arm, Experiment, Margin, Match, Tune
+from sweeper.results.judge import verdicts_on
 from sweeper.stages.decide import check_claims
 from sweeper.store import registry
 from tasks.parse import parse
-from tests.sweeper.results.synthetic import Model, Sweep
+from tests.sweeper.results.synthetic import one_arm
 
 GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "experiments.md").read_text(
     "utf-8"
@@ -99,10 +100,10 @@ def test_the_commands_are_planned(typed, plan):
 @pytest.mark.parametrize(
     "text", YAML, ids=[re.search("title: (.*)", text)[1] for text in YAML]
 )
-def test_the_examples_are_planned(text, plan, with_experiment, tmp_path):
+def test_the_examples_are_planned(text, plan, tmp_path):
     (tmp_path / "a.txt").write_text("a text of words\n" * 99)
     root = [f"data.root={tmp_path}"] if "/data: local" in text else []
-    planned = plan("experiment=mine", *root, conf=with_experiment("mine", text))
+    planned = plan(*root, text=text)
     check_claims(planned)
     assert len(planned.runs) > 2
     targets = {point.matched.count for point in planned.points if point.matched}
@@ -116,16 +117,8 @@ def test_the_claim_and_the_figure_of_the_guide_work(tmp_path, monkeypatch):
     for text, names in zip(PYTHON, (claim, figure), strict=True):
         exec(compile(text, "docs/experiments.md", "exec"), names)
     monkeypatch.setattr(registry, "function", lambda *_: claim["claim"])
-    sweep = Sweep(claims=["more"], labels={"fixed": "head size fixed"})
-    for heads in (2, 4, 8):
-        values, measured = (
-            {"model.heads": heads},
-            {seed: 30.0 - heads + seed for seed in range(9)},
-        )
-        sweep.add("fixed", values, Model(64, heads, 32), measured)
-    made = sweep.table(tmp_path)
-    from sweeper.results.judge import verdicts_on
-
+    seeds = {heads: [30.0 - heads + n for n in range(9)] for heads in (2, 4, 8)}
+    made = one_arm("model.heads", seeds, claims=["more"]).table(tmp_path)
     [verdict] = verdicts_on(made)
     assert verdict.verdict == "supported"
     [axes] = figure["draw"](made).axes

@@ -4,7 +4,6 @@ import pytest
 import yaml
 
 from sweeper.plan.compose import CONF
-from sweeper.plan.plan import Plan
 from sweeper.stages.decide import check_claims
 from sweeper.store.registry import (
     ARCHITECTURES,
@@ -42,21 +41,6 @@ EXPERIMENTS = [
 LARGER_SCALES = [at(scale) for scale in ("demo", "gpu", "paper")]
 
 
-_PLANS: dict[tuple[str, str], Plan] = {}
-
-
-@pytest.fixture
-def planned(plan):
-    """Return a function that plans an experiment at a scale, once for all tests."""
-
-    def planned(name, scale):
-        if (name, scale) not in _PLANS:
-            _PLANS[name, scale] = plan(f"experiment={name}", f"scale={scale}")
-        return _PLANS[name, scale]
-
-    return planned
-
-
 @pytest.mark.parametrize(
     ("group", "kind"),
     [("model/attention", ATTENTION), ("model", ARCHITECTURES), ("task", TASKS)],
@@ -70,8 +54,8 @@ def test_everything_registered_has_a_yaml_and_the_other_way_round(group, kind):
 
 
 @pytest.mark.parametrize(("name", "scale"), EXPERIMENTS)
-def test_every_experiment_plans_at_every_scale_it_defines(planned, name, scale):
-    found = planned(name, scale)
+def test_every_experiment_plans_at_every_scale_it_defines(plan, name, scale):
+    found = plan(f"experiment={name}", f"scale={scale}")
     [experiment] = found.experiments.values()
     assert {point.arm for point in found.points} == set(experiment.arms)
     assert experiment.figure in names(FIGURES)
@@ -89,27 +73,17 @@ def test_every_experiment_plans_at_every_scale_it_defines(planned, name, scale):
         assert run.parent is None or order.index(run.parent) < order.index(run.id)
 
 
-def test_where_each_seed_pretrains_no_two_of_them_share_weights(plan):
-    found = plan("experiment=table1", "scale=gpu", "seed=0,1,2")
-    children = [run for run in found.runs.values() if run.parent]
-    points = {str(point.values) for point in found.points}
-    assert len({run.parent for run in children}) == 3 * len(points)
-    assert len(children) == 2 * 3 * len(points)
-    for child in children:
-        assert found.runs[child.parent].config["seed"] == child.config["seed"]
-
-
 def sizes(found, arm):
     runs = {point.run for point in found.points if point.arm == arm}
     return {found.runs[run].size["params_total"] for run in runs}
 
 
 @pytest.mark.parametrize("scale", LARGER_SCALES)
-def test_models_of_one_width_have_one_size_whatever_their_heads(planned, scale):
-    found = planned("equal_width", scale)
+def test_models_of_one_width_have_one_size_whatever_their_heads(plan, scale):
+    found = plan("experiment=equal_width", f"scale={scale}")
     assert len({(point.arm, *point.values.values()) for point in found.points}) >= 7
     assert len(sizes(found, "narrow")) == len(sizes(found, "wide")) == 1
-    found = planned("head_sizes", scale)
+    found = plan("experiment=head_sizes", f"scale={scale}")
     assert (
         len({str(run.config["model"]["head_size"]) for run in found.runs.values()}) == 4
     )

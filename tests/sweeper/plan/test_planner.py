@@ -342,9 +342,7 @@ def test_a_fine_tuning_of_a_further_seed_starts_from_a_further_pre_training(plan
     assert len(more.runs) == len(found.runs) + 2
 
 
-def test_further_seeds_of_an_arm_with_a_parent_are_seeds_of_the_parent(
-    plan, with_experiment
-):
+def test_further_seeds_of_an_arm_with_a_parent_are_seeds_of_the_parent(plan):
     text = """
 # @package _global_
 experiment:
@@ -353,7 +351,7 @@ experiment:
   seeds: [2, 0]
   arms: {fixed: {}, child: {parent: fixed, set: {trainer.steps: 7}}}
 """
-    found = plan("experiment=child", conf=with_experiment("child", text))
+    found = plan(text=text)
     [first, *_] = [point for point in found.points if point.arm == "child"]
     more = with_seeds(found, {first.run: 4})
     assert [p.seed for p in more.points if p.arm == "child"] == [2, 0, 3, 4]
@@ -386,9 +384,7 @@ def test_a_value_cannot_refer_to_a_key_that_is_set_later(plan, typed):
         ("model.activation: silu", "model.activation=silu: expected relu"),
     ],
 )
-def test_an_arm_with_a_parent_has_the_parents_model(
-    plan, with_experiment, changed, told
-):
+def test_an_arm_with_a_parent_has_the_parents_model(plan, changed, told):
     text = f"""
 # @package _global_
 experiment:
@@ -400,10 +396,10 @@ experiment:
     child: {{parent: first, set: {{trainer.steps: 7, {changed}}}}}
 """
     with pytest.raises(UserError, match=re.escape(told)):
-        plan("experiment=child", conf=with_experiment("child", text))
+        plan(text=text)
 
 
-def exhaustive(count, target: int, step: int) -> int:
+def exhaustive(count, target, step):
     return min(range(step, 400 * step, step), key=lambda x: (abs(count(x) - target), x))
 
 
@@ -494,10 +490,8 @@ experiment:
 """
 
 
-def test_the_condition_of_a_matched_arm_is_about_the_solved_value(
-    plan, with_experiment
-):
-    found = plan("experiment=solved", conf=with_experiment("solved", SOLVED))
+def test_the_condition_of_a_matched_arm_is_about_the_solved_value(plan):
+    found = plan(text=SOLVED)
     assert [point.values["model.embedding_size"] for point in found.points] == [16]
 
 
@@ -527,9 +521,8 @@ experiment:
 """
 
 
-def test_cache_and_parameters_are_matched_together(plan, with_experiment):
-    conf = with_experiment("shared", SHARED)
-    found = plan("experiment=shared", "model.embedding_size=128", conf=conf)
+def test_cache_and_parameters_are_matched_together(plan):
+    found = plan("model.embedding_size=128", text=SHARED)
     sizes = [found.runs[point.run].size for point in found.points]
     assert [point.arm for point in found.points[::2]] == ["own", "grouped", "latent"]
     for size in sizes[:-1]:

@@ -1,8 +1,6 @@
 """Tests of expected durations, and of the cache of model sizes."""
 
 import os
-from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -13,7 +11,7 @@ from sweeper.size_server import SizeServer
 from sweeper.store.records import Record
 
 
-def _run(task: str, heads: int, seed: int = 0, steps: int = 2310) -> Record:
+def _run(task, heads, seed=0, steps=2310):
     config = {
         "seed": seed,
         "task": {"name": task},
@@ -21,26 +19,22 @@ def _run(task: str, heads: int, seed: int = 0, steps: int = 2310) -> Record:
         "trainer": {"precision": "32-true", "steps": steps},
     }
     size = {"tokens": 5 * steps, "flops_per_token": 7 * heads}
-    return Record(id=f"{task}-{heads}-{seed}", config=config, size=size, names={})
+    return Record(f"{task}-{heads}-{seed}", config, size)
 
 
 def test_the_most_similar_measured_runs_decide():
     throughput = Throughput()
-    finished = [
-        (_run("lm1b", 3, seed=1), 11.0, 2.0),
-        # This run trains twice as many steps at the same speed.
-        (_run("lm1b", 3, seed=2, steps=2 * 2310), 22.0, 2.0),
-        (_run("lm1b", 5), 33.0, 3.0),
-        (_run("mnli", 3), 77.0, 5.0),
-        (_run("mnli", 3, seed=1), 77.0, 5.0),
-    ]
-    for run, training, beside in finished:
-        throughput.learn(run, training, beside)
-    assert throughput.knows(_run("lm1b", 13))
-    assert throughput.expected(_run("lm1b", 3, seed=4)) == pytest.approx((11.0, 2.0))
-    tenth = throughput.expected(_run("lm1b", 5, seed=4, steps=231))
-    assert tenth == pytest.approx((3.3, 3.0))
-    assert throughput.expected(_run("lm1b", 13)) == pytest.approx((11.0 * 13 / 3, 2.0))
+    throughput.learn(_run("lm1b", 3, seed=1), 11.0, 2.0)
+    # This run trains twice as many steps at the same speed.
+    throughput.learn(_run("lm1b", 3, seed=2, steps=2 * 2310), 22.0, 2.0)
+    throughput.learn(_run("lm1b", 5), 33.0, 3.0)
+    throughput.learn(_run("mnli", 3), 77.0, 5.0)
+    for run, expected in (
+        (_run("lm1b", 3, seed=4), (11.0, 2.0)),
+        (_run("lm1b", 5, seed=4, steps=231), (3.3, 3.0)),
+        (_run("lm1b", 13), (11.0 * 13 / 3, 2.0)),
+    ):
+        assert throughput.expected(run) == pytest.approx(expected)
 
 
 def test_the_speed_of_a_tiny_task_says_nothing_about_a_large_one():
@@ -62,38 +56,40 @@ def test_a_part_of_a_training_tells_of_the_whole_until_the_whole_does():
     assert throughput.expected(_run("lm1b", 3, seed=1)) == pytest.approx((47.0, 3.0))
 
 
-CONFIG: dict[str, Any] = {"seed": 3, "task": {"name": "lm1b"}, "model": {"heads": 7}}
+CONFIG = {"seed": 3, "task": {"name": "lm1b"}, "model": {"heads": 7}}
 
 
-def asked(memory: Path) -> int:
+def asked(memory):
     """Return how many models the size server builds for one config with two seeds."""
-    process = Mock(spec=SizeServer)
-    process.ask = Mock(
-        side_effect=lambda asked: [{"size": {"params_total": 17}} for _ in asked]
-    )
+    built = [{"size": {"params_total": 17}}]
+    process = Mock(spec=SizeServer, ask=lambda questions: built * len(questions))
     facts = Facts(process, memory)
     assert facts.sizes([CONFIG, {**CONFIG, "seed": 5}]) == [{"params_total": 17}] * 2
     facts.save()
     return facts.asked
 
 
+def asked_twice(memory):
+    return [asked(memory), asked(memory)]
+
+
 @pytest.mark.parametrize(("group", "built"), [("attention", 1), ("figures", 0)])
 def test_a_size_is_built_once_until_an_outside_model_changes(installed, group, built):
     memory = installed.folder / "facts.json"
-    assert [asked(memory), asked(memory)] == [1, 0]
+    assert asked_twice(memory) == [1, 0]
     module = installed("mine", "SIZE = 1", {f"headroom.{group}": "mine = mine"})
-    assert [asked(memory), asked(memory)] == [built, 0]
+    assert asked_twice(memory) == [built, 0]
     module.write_text("SIZE = 2")
     installed.forget()
-    assert [asked(memory), asked(memory)] == [built, 0]
+    assert asked_twice(memory) == [built, 0]
 
 
 def test_what_was_changed_in_the_memory_is_not_used(tmp_path):
     memory = tmp_path / "cache" / "facts.json"
-    assert [asked(memory), asked(memory)] == [1, 0]
+    assert asked_twice(memory) == [1, 0]
     for damage in ('"params_total":17', '"sha256":"'):
         memory.write_text(memory.read_text().replace(damage, f"{damage}0"))
-        assert [asked(memory), asked(memory)] == [1, 0]
+        assert asked_twice(memory) == [1, 0]
     memory.unlink()
     os.mkfifo(memory)
-    assert [asked(memory), asked(memory)] == [1, 0]
+    assert asked_twice(memory) == [1, 0]

@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 from types import MappingProxyType
 
 import pytest
@@ -16,6 +17,7 @@ from sweeper.stages.tune import Search, Tuning, trials
 from sweeper.store.attempts import Cause
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore, State
+from tests.sweeper.conftest import finish
 from tests.sweeper.plan.conftest import described
 
 RATE = "optimizer.learning_rate"
@@ -31,59 +33,49 @@ def tried(plan, process, tmp_path):
     return found, trials(found, searches, Facts(process, tmp_path / "facts.json"))
 
 
+def setting(point):
+    """Return the arm of a point and its values without the rate."""
+    return point.arm, str({k: v for k, v in point.values.items() if k != RATE})
+
+
 def test_every_choice_has_equally_many_trials_and_otherwise_each_is_what_is_judged(
     tried,
 ):
     judged, found = tried
-    [own] = judged.experiments.values()
-    settings = Counter(
-        (p.arm, *(item for item in p.values.items() if item[0] != RATE))
-        for p in found.points
-    )
-    assert {*settings.values()} == {3}
-    assert {arm for arm, *_ in settings} == set(own.arms)
+    assert {*Counter(map(setting, found.points)).values()} == {3}
+    assert {p.arm for p in found.points} == {p.arm for p in judged.points}
     assert not {p.seed for p in found.points} & {p.seed for p in judged.points}
     assert not found.runs.keys() & judged.runs.keys()
-    configs = {(p.arm, str(p.values)): judged.runs[p.run].config for p in judged.points}
+    configs = {setting(p): judged.runs[p.run].config for p in judged.points}
     for point in found.points:
-        values = {key: value for key, value in point.values.items() if key != RATE}
-        config, own = configs[point.arm, str(values)], found.runs[point.run].config
+        own, config = found.runs[point.run].config, configs[setting(point)]
         # Trials validate only after the last step.
         last = {"validate_every": config["trainer"]["steps"]}
-        assert own["trainer"] == {**config["trainer"], **last}
-        changed = {"learning_rate": point.values[RATE]}
-        assert own["optimizer"] == {**config["optimizer"], **changed}
+        assert own["trainer"] == config["trainer"] | last
+        tried = {"learning_rate": point.values[RATE]}
+        assert own["optimizer"] == config["optimizer"] | tried
         for section in ("model", "task", "data"):
             assert own[section] == config[section]
 
 
 def test_trials_begin_at_the_fewest_and_the_most_parameters_of_each_arm(tried):
-    judged, found = tried
-    sizes = {}
-    for plan in (judged, found):
-        for point in plan.points:
-            size = plan.runs[point.run].size["params_total"]
-            sizes.setdefault((plan is found, point.arm), set()).add(size)
     for arm in ARMS:
-        every = sizes[False, arm]
-        assert sizes[True, arm] == {min(every), max(every)}
-    assert len(found.points) == 3 * (2 + 2 + 1 + 1)
+        every, own = (
+            {plan.runs[p.run].size["params_total"] for p in plan.points if p.arm == arm}
+            for plan in tried
+        )
+        assert own == {min(every), max(every)}
+    assert len(tried[1].points) == 3 * (2 + 2 + 1 + 1)
 
 
 def test_further_seeds_leave_out_those_of_the_trials(plan):
     found = plan("experiment=fig1_tuned", CPU)
     [(name, own)] = found.experiments.items()
     apart = replace(own, tune=replace(own.tune, seeds=[3, 5, 7]))
-    more = with_seeds(
-        replace(found, experiments={name: apart}), {found.points[0].run: 5}
-    )
-    assert [p.seed for p in more.points if p.values == found.points[0].values] == [
-        0,
-        1,
-        2,
-        4,
-        6,
-    ]
+    [first, *_] = found.points
+    more = with_seeds(replace(found, experiments={name: apart}), {first.run: 5})
+    seeds = [point.seed for point in more.points if point.values == first.values]
+    assert seeds == [0, 1, 2, 4, 6]
 
 
 @pytest.mark.parametrize(
@@ -145,39 +137,38 @@ def test_a_range_grows_by_its_own_step_where_the_best_lies_at_its_end(
 
 @pytest.fixture
 def tuning(plan, process, tmp_path):
-    found = plan(
-        *("experiment=fig1_tuned", CPU, "seed=0", "trainer.steps=5000"),
-        *(
-            f"{TUNE}.grid={{{RATE}:[0.005,0.01,0.02]}}",
-            f"{TUNE}.grow=2",
-        ),
-    )
+    typed = ("experiment=fig1_tuned", CPU, "seed=0", "trainer.steps=5000")
+    grid = f"{TUNE}.grid={{{RATE}:[0.005,0.01,0.02]}}"
+    found = plan(*typed, grid, f"{TUNE}.grow=2")
     return Tuning.of(found, process, RunStore(tmp_path))
 
 
-def train(tuning, best, diverging=MappingProxyType({})):
+INSIDE, BETWEEN = 0.0105, math.sqrt(0.01 * 0.02)
+
+
+def train(tuning, best=lambda point: INSIDE, diverging=MappingProxyType({})):
     """Write results for all planned trials, without training.
 
     Args:
-        best: the best learning rate of each arm, or a function that returns it for a point.
+        best: a function that returns the best learning rate of a point.
         diverging: for each arm, the rates that diverge with every seed but the first.
     """
-    of = best if callable(best) else lambda point: best[point.arm]
     freeze(tuning.trials, tuning.store, {})
     for point in tuning.trials.points:
-        run = tuning.store.run(point.run)
-        if point.values[RATE] in diverging.get(point.arm, ()) and point.seed != 1000:
-            if run.status().state is not State.FAILED:
-                run.claim({}).finish(Cause.NAN, "loss")
-        elif run.result() is None:
-            apart = abs(math.log(point.values[RATE] / of(point)))
-            attempt = run.claim({})
-            measured = {
-                "metrics": {"test/loss": 0.0},
-                "validation": {"validation/loss": 1 + apart + 0.01 * point.seed},
-            }
-            run.publish_result(attempt, {**measured, "steps": 1, "seconds": 1.0})
-            attempt.finish("done")
+        run, rate = tuning.store.run(point.run), point.values[RATE]
+        if run.status().state is not State.NEW:
+            continue
+        if rate in diverging.get(point.arm, ()) and point.seed != 1000:
+            run.claim({}).finish(Cause.NAN, "loss")
+            continue
+        loss = 1 + abs(math.log(rate / best(point))) + 0.01 * point.seed
+        finish(run, {"validation": {"validation/loss": loss}, "steps": 1})
+
+
+def settle(tuning, *trained):
+    """Train and advance until the tuning is decided."""
+    while not tuning.advance():
+        train(tuning, *trained)
 
 
 def tried_rates(tuning):
@@ -188,17 +179,14 @@ def tried_rates(tuning):
     return found
 
 
-def judged(tuning):
-    """Return the optimizer section of the last judged point of each arm."""
-    return {
-        p.arm: tuning.judged.runs[p.run].config["optimizer"]
-        for p in tuning.judged.points
-    }
+def rate_of(tuning, point):
+    """Return the learning rate of a judged point."""
+    return tuning.judged.runs[point.run].config["optimizer"]["learning_rate"]
 
 
-def finish(tuning, best):
-    while not tuning.advance():
-        train(tuning, best)
+def chosen(tuning):
+    """Return the learning rate of the last judged point of each arm."""
+    return {point.arm: rate_of(tuning, point) for point in tuning.judged.points}
 
 
 ARMS = ("standard", "fixed", "matched", "collaborative")
@@ -209,50 +197,33 @@ def test_inside_the_range_nothing_grows_and_the_two_best_are_tried_with_a_second
     tuning,
 ):
     assert tuning.judged is None
-    train(tuning, dict.fromkeys(ARMS, 0.0105))
+    train(tuning)
     assert not tuning.advance()
-    seeds = {}
-    for point in tuning.trials.points:
-        seeds.setdefault((point.arm, point.values[RATE]), set()).add(point.seed)
-    assert seeds == {
-        (arm, rate): {1000} if rate == 0.005 else {1000, 1001}
-        for arm in ARMS
-        for rate in FIRST
-    }
-    train(tuning, dict.fromkeys(ARMS, 0.0105))
+    tried = {(p.arm, p.values[RATE], p.seed) for p in tuning.trials.points}
+    first = {*product(ARMS, FIRST, [1000])}
+    assert tried == first | {*product(ARMS, (0.01, 0.02), [1001])}
+    train(tuning)
     assert tuning.advance()
     assert not any(point.alternative_to for point in tuning.judged.points)
-    before = {
-        p.arm: tuning.plan.runs[p.run].config["optimizer"] for p in tuning.plan.points
-    }
-    assert {
-        arm: {**own, "learning_rate": 0.01} for arm, own in before.items()
-    } == judged(tuning)
+    for before, after in zip(tuning.plan.points, tuning.judged.points, strict=True):
+        own = tuning.plan.runs[before.run].config["optimizer"]
+        made = tuning.judged.runs[after.run].config["optimizer"]
+        assert made == own | {"learning_rate": 0.01}
 
 
 def test_the_next_best_takes_the_place_of_a_value_that_diverges_with_a_further_seed(
     tuning,
 ):
     diverging = {"standard": (0.01,), "collaborative": (0.01, 0.02)}
-    while not tuning.advance():
-        train(tuning, dict.fromkeys(ARMS, 0.0105), diverging)
-    chosen = {arm: own["learning_rate"] for arm, own in judged(tuning).items()}
-    assert chosen == {
-        "standard": 0.02,
-        "fixed": 0.01,
-        "matched": 0.01,
-        "collaborative": 0.005,
-    }
+    settle(tuning, lambda point: INSIDE, diverging)
+    other = {"standard": 0.02, "collaborative": 0.005}
+    assert chosen(tuning) == dict.fromkeys(ARMS, 0.01) | other
 
 
 def places(tuning, arm):
     """Return the settings of the tried points of an arm, and those of its judged points."""
     return (
-        {
-            str({key: value for key, value in p.values.items() if key != RATE})
-            for p in plan.points
-            if p.arm == arm
-        }
+        {setting(point) for point in plan.points if point.arm == arm}
         for plan in (tuning.trials, tuning.judged)
     )
 
@@ -262,16 +233,16 @@ def test_where_the_ends_of_an_arm_differ_every_point_of_it_has_its_own_choice(
 ):
     def best(point):
         small = point.values.get("model.embedding_size") != 128
-        return 0.0105 if small or point.values["model.heads"] == 8 else 0.021
+        return INSIDE if small or point.values["model.heads"] == 8 else 2 * INSIDE
 
-    finish(tuning, best)
+    settle(tuning, best)
     for arm in ARMS:
         tried, judged = places(tuning, arm)
         assert (tried == judged) is (arm != "fixed")
         assert tried <= judged
     for point in tuning.judged.points:
-        rate = tuning.judged.runs[point.run].config["optimizer"]["learning_rate"]
-        assert rate == (0.01 if best(point) < 0.02 else 0.02)
+        rate = 0.01 if best(point) == INSIDE else 0.02
+        assert rate_of(tuning, point) == rate
     # A repeated command chooses the same values.
     again = Tuning.of(tuning.plan, process, tuning.store)
     assert again.judged.as_data() == tuning.judged.as_data()
@@ -280,9 +251,9 @@ def test_where_the_ends_of_an_arm_differ_every_point_of_it_has_its_own_choice(
 def test_points_between_the_ends_have_the_alternatives_of_the_nearer_one(tuning):
     def best(point):
         largest = point.values.get("model.embedding_size") == 128
-        return 0.0105 if largest else math.sqrt(0.01 * 0.02)
+        return INSIDE if largest else BETWEEN
 
-    finish(tuning, best)
+    settle(tuning, best)
     own = [point for point in tuning.judged.points if point.arm == "standard"]
     unsure = [point.alternative_to for point in own if point.alternative_to]
     heads = [values["model.heads"] for values in unsure]
@@ -293,41 +264,35 @@ def test_points_between_the_ends_have_the_alternatives_of_the_nearer_one(tuning)
 
 
 def test_a_point_is_judged_with_both_rates_that_trials_cannot_tell_apart(tuning):
-    finish(
-        tuning, dict.fromkeys(ARMS, math.sqrt(0.01 * 0.02))
-    )  # the best rate is equally far from both rates
-    by_setting = {}
+    settle(tuning, lambda point: BETWEEN)
+    rates = {}
     for point in tuning.judged.points:
-        rate = tuning.judged.runs[point.run].config["optimizer"]["learning_rate"]
-        of = point.values if point.alternative_to is None else point.alternative_to
-        by_setting.setdefault((point.arm, str(of)), []).append(
-            (rate, point.values.get(RATE))
-        )
-    assert len(by_setting) == len(tuning.plan.points)
-    assert {tuple(sorted(rate for rate, _ in two)) for two in by_setting.values()} == {
-        (0.01, 0.02)
-    }
-    for (_, chosen), (other, alternative) in by_setting.values():
+        rate, chosen = rate_of(tuning, point), point.alternative_to is None
+        of = point.values if chosen else point.alternative_to
+        rates.setdefault((point.arm, str(of)), []).append(rate)
         # Only the values of the alternative contain the rate.
-        assert (chosen, alternative) == (None, other)
+        assert point.values.get(RATE) == (None if chosen else rate)
+    assert len(rates) == len(tuning.plan.points)
+    assert all(sorted(both) == [0.01, 0.02] for both in rates.values())
 
 
 def test_where_one_arm_is_at_an_end_all_try_one_value_more(tuning):
-    best = {**dict.fromkeys(ARMS, 0.0105), "collaborative": 0.041}
+    def best(point):
+        return 0.041 if point.arm == "collaborative" else INSIDE
+
     train(tuning, best)
     assert not tuning.advance()
     assert tried_rates(tuning) == dict.fromkeys(ARMS, FIRST | {0.04})
-    finish(tuning, best)
+    settle(tuning, best)
     assert tried_rates(tuning) == dict.fromkeys(ARMS, FIRST | {0.04, 0.08})
-    chosen = {arm: own["learning_rate"] for arm, own in judged(tuning).items()}
-    assert chosen == {**dict.fromkeys(ARMS, 0.01), "collaborative": 0.04}
+    assert chosen(tuning) == dict.fromkeys(ARMS, 0.01) | {"collaborative": 0.04}
     [told] = tuning.judged.as_data()["experiments"].values()
     assert [choice["at_end"] for choice in told["tuning"]] == [[]] * 6
     assert told["tune"]["grid"] == {RATE: [0.005, 0.01, 0.02, 0.04, 0.08]}
 
 
 def test_a_range_grows_no_further_than_it_may_and_the_end_is_said(tuning):
-    finish(tuning, {**dict.fromkeys(ARMS, 0.0105), "standard": 9.0})
+    settle(tuning, lambda point: 9.0 if point.arm == "standard" else INSIDE)
     assert tried_rates(tuning) == dict.fromkeys(ARMS, FIRST | {0.04, 0.08})
     [made] = tuning.judged.tuning.values()
     at_end = Counter(choice["arm"] for choice in made if choice["at_end"] == [RATE])

@@ -2,35 +2,41 @@
 
 import math
 import shutil
-from dataclasses import replace
 
 import pytest
 
-from sweeper.results.collect import collect, write_tables
+from sweeper.results.collect import collect
 from sweeper.results.judge import verdicts_on
 from sweeper.results.paper_tables import summarise
-from sweeper.results.points import baselines, measures, points
+from sweeper.results.points import points
 from sweeper.results.remarks import left_out, missing, mixed, not_learned, standing
-from sweeper.results.table import COLUMNS, exported
+from sweeper.results.table import COLUMNS
 from sweeper.store.runs import RunStore
-from tests.sweeper.results.finetuned import FINETUNE, MODELS, Finetuned, score
-from tests.sweeper.results.grids import figure1
-from tests.sweeper.results.synthetic import METRIC, Model, Sweep
+from tests.sweeper.results.synthetic import (
+    FINETUNE,
+    METRIC,
+    MODELS,
+    Model,
+    Sweep,
+    figure1,
+    finetuned,
+    one_arm,
+    score,
+)
 
-SMALL = Model(64, 2, 32)
+SMALL = Model(64, 2, 16)
 
 
-def one_arm(values=None):
-    sweep = Sweep(name="small", labels={"fixed": "fixed"}, claims=())
-    sweep.add("fixed", {"model.heads": 2}, SMALL, values or {0: 43.7})
-    return sweep
+def one_point(*measured):
+    """Return a sweep of one point with the metric of each seed."""
+    return one_arm("model.heads", {2: measured})
 
 
-def test_a_row_a_point_and_seed_whose_columns_have_a_schema(tmp_path):
+def test_a_row_a_point_and_seed_whose_columns_have_a_schema():
     sweep = figure1(seeds=2)
     for point in sweep.points:
         point["values"]["task.sequence_length"] = 257
-    table = sweep.table(tmp_path)
+    table = sweep.table()
     keys = {(row["arm"], row["point"], row["seed"]) for row in table.rows}
     assert len(keys) == len(table.rows)
     assert [row["run"] for row in table.rows] == [one["run"] for one in sweep.points]
@@ -39,17 +45,17 @@ def test_a_row_a_point_and_seed_whose_columns_have_a_schema(tmp_path):
         assert column.startswith(("model.", "test/")) or column in COLUMNS, column
 
 
-def test_a_finished_run_fills_every_column(tmp_path):
-    sweep = one_arm()
+def test_a_finished_run_fills_every_column():
+    sweep = one_point(43.7)
     [result] = sweep.results.values()
     result["energy_joules"] = 61.5  # earlier versions wrote this key
-    [row] = sweep.table(tmp_path).rows
+    [row] = sweep.table().rows
     wanted = {
         "arm": "fixed",
         "point": "heads=2",
         "seed": 0,
         "state": "done",
-        "model.head_size": 32,  # resolved: the config says null
+        "model.head_size": 16,  # resolved: the config says null
         "model.attention.name": "multi_head",
         "params_total": SMALL.size["params_total"],
         METRIC: 43.7,
@@ -61,18 +67,8 @@ def test_a_finished_run_fills_every_column(tmp_path):
     assert "energy_joules" not in row
 
 
-def test_the_match_is_in_the_row(tmp_path):
-    rows = figure1(seeds=1).table(tmp_path).rows
-    [first, _] = [row for row in rows if row["arm"] == "matched"]
-    assert first["matched_to"] == "standard embedding_size=96 heads=8"
-    assert first["match_count"] == "params_total"
-    target = next(r for r in rows if r["point"] == "embedding_size=96 heads=8")
-    assert first["match_error"] == first["params_total"] / target["params_total"] - 1
-    assert target["matched_to"] is None
-
-
 def test_unfinished_runs_keep_their_row_and_their_size(tmp_path):
-    sweep = one_arm({0: None, 1: None, 2: None, 3: 43.0})
+    sweep = one_point(None, None, None, 43.0)
     sweep.write(tmp_path)
     failed, stopped, *_ = map(RunStore(tmp_path).run, sweep.records)
     failed.claim({}).finish("nan", "the loss is nan at step 7")
@@ -85,61 +81,56 @@ def test_unfinished_runs_keep_their_row_and_their_size(tmp_path):
     assert all(row.get(METRIC) is None for row in table.rows[:3])
 
 
-def test_a_finished_run_without_the_metric_says_which_metric_it_lacks(tmp_path):
-    sweep = one_arm({0: 43.7, 1: 43.9})
+def test_a_finished_run_without_the_metric_says_which_metric_it_lacks():
+    sweep = one_point(43.7, 43.9)
     sweep.metric = "test/accuracy"
-    sweep.write(tmp_path)
-    [table] = collect(tmp_path)
-    assert missing(table) == "2 of 2 runs missing: 2 done without test/accuracy."
+    assert (
+        missing(sweep.table()) == "2 of 2 runs missing: 2 done without test/accuracy."
+    )
 
 
 def test_a_planned_run_whose_folder_is_gone_has_a_row_and_is_missing(tmp_path):
-    sweep = one_arm({0: 43.7, 1: 43.9})
+    sweep = one_point(43.7, 43.9)
     shutil.rmtree(RunStore(sweep.write(tmp_path)).run([*sweep.records][1]).path)
     [table] = collect(tmp_path)
     row = table.rows[1]
-    assert (row["state"], row["model.heads"], row["width"]) == ("new", 2, 64)
+    assert (row["state"], row["model.heads"], row["width"]) == ("new", 2, 32)
     assert missing(table) == "1 of 2 runs missing: 1 not started."
 
 
-def test_points_are_told_apart_where_two_keys_end_alike(tmp_path):
-    sweep = Sweep(name="names", labels={"grid": "grid"}, claims=())
+def test_points_are_told_apart_where_two_keys_end_alike():
+    sweep = Sweep()
     values = {"model.attention.name": "latent", "task.name": "lm1b", "model.heads": 3}
-    sweep.add("grid", values, Model(64, 3, 32), {0: 43.0})
-    table = sweep.table(tmp_path)
+    sweep.add("grid", Model(64, 3, 32), [43.0], values)
+    table = sweep.table()
     name = "model.attention.name=latent task.name=lm1b heads=3"
     assert table.rows[0]["point"] == name
     assert table.settings == {name: values}
 
 
-def test_a_key_that_one_arm_fixes_and_another_varies_has_a_cell_in_both(tmp_path):
-    sweep = Sweep(x="trainer.steps", labels={"a": "a", "b": "b"}, claims=())
-    sweep.add("a", {}, SMALL, {0: 43.0})
-    sweep.add("b", {"trainer.steps": 8}, Model(64, 4, 32), {0: 42.0})
+def test_a_key_that_one_arm_fixes_and_another_varies_has_a_cell_in_both():
+    sweep = Sweep()
+    sweep.add("a", SMALL, [43.0], {})
+    sweep.add("b", Model(64, 4, 32), [42.0], {"trainer.steps": 8})
     for record, steps in zip(sweep.records.values(), (4, 8), strict=True):
-        record["config"]["trainer"] = {"steps": steps}
-    assert [row["trainer.steps"] for row in sweep.table(tmp_path).rows] == [4, 8]
+        record.config["trainer"] = {"steps": steps}
+        del record.config["task"]  # a row needs none
+    assert [row["trainer.steps"] for row in sweep.table().rows] == [4, 8]
 
 
-def test_collecting_twice_gives_the_same_bytes_and_touches_no_record(tmp_path):
-    figure1(seeds=2, done=lambda arm, model, seed: seed == 0).write(tmp_path)
-
-    def contents(folder):
-        found = [path for path in (tmp_path / folder).rglob("*") if path.is_file()]
-        return {path: path.read_bytes() for path in found}
-
-    records = contents("runs")
-    [table] = write_tables(tmp_path, collect(tmp_path))
-    first = contents("tables")
-    assert write_tables(tmp_path, collect(tmp_path, ["fig1"])) == [table]
-    assert contents("tables") == first
-    assert contents("runs") == records
-    path = exported(tmp_path, table)
-    assert set(first) == {path, path.with_suffix(".json")}
+@pytest.mark.parametrize(("sizes", "saved"), [((100, 75), 0.25), ((), None)])
+def test_what_a_child_saves_is_counted_from_its_parent(sizes, saved):
+    sweep = Sweep()
+    sweep.add("trained", SMALL, [43.0])
+    sweep.add("child", Model(64, 2, 8), [44.0], parent=next(iter(sweep.records)))
+    for record, attention in zip(sweep.records.values(), sizes, strict=False):
+        record.size["params_attention"] = attention
+    rows = sweep.table().rows
+    assert [row.get("params_attention_saved") for row in rows] == [None, saved]
 
 
-def test_a_cell_is_nothing_a_truth_value_a_number_or_words(tmp_path):
-    sweep = one_arm()
+def test_a_cell_is_nothing_a_truth_value_a_number_or_words():
+    sweep = one_point(43.7)
     values = {
         "data.pieces": [7, 11],
         "data.shuffled": True,
@@ -147,7 +138,7 @@ def test_a_cell_is_nothing_a_truth_value_a_number_or_words(tmp_path):
         "data.root": None,
     }
     sweep.points[0]["values"] |= values
-    table = sweep.table(tmp_path)
+    table = sweep.table()
     [row] = table.rows
     found = {key: row[key] for key in values}
     assert found == values | {"data.pieces": "[7,11]", "data.name": None}
@@ -155,23 +146,16 @@ def test_a_cell_is_nothing_a_truth_value_a_number_or_words(tmp_path):
     assert all(isinstance(row.get(column), plain) for column in table.columns)
 
 
-def finished(folder, *attempts, seed=0, **result):
-    """Write these attempts of a seed's run. Each resumes the one before; the last one finishes."""
-    [id] = [row["run"] for row in collect(folder)[0].rows if row["seed"] == seed]
-    run = RunStore(folder).run(id)
-    for facts in attempts:
-        attempt = run.claim({"continues": len(run.attempts()), **facts})
-    measured = {"metrics": {METRIC: 43.0}, "device": "2 x card"}
-    run.publish_result(attempt, measured | result)
-
-
 def test_a_run_that_was_continued_names_all_that_trained_it_and_is_marked(tmp_path):
-    one_arm({0: None}).write(tmp_path)
+    sweep = one_point(None)
+    run = RunStore(sweep.write(tmp_path)).run(*sweep.records)
     first = {"code": "aaa", "code_parts": {"models": "1", "tasks": "1"}}
     then = {"code": "bbb", "code_parts": {"models": "2", "tasks": "1"}}
     old = {"versions": {"torch": "2.7"}, "hardware": {"cpu": "chip"}}
     new = {"versions": {"torch": "2.8"}, "hardware": {"cpu": "chip", "gpu": "card"}}
-    finished(tmp_path, first | old, first | new, then | new)
+    for before, facts in enumerate((first | old, first | new, then | new)):
+        attempt = run.claim({"continues": before, **facts})
+    run.publish_result(attempt, {"metrics": {METRIC: 43.0}, "device": "2 x card"})
     [table] = collect(tmp_path)
     told = [table.rows[0][column] for column in ("code", "torch", "device")]
     assert told == ["aaa then bbb", "2.7 then 2.8", "chip then 2 x card"]
@@ -183,12 +167,12 @@ def test_a_run_that_was_continued_names_all_that_trained_it_and_is_marked(tmp_pa
     ]
 
 
-def test_runs_on_data_that_differ_though_the_text_is_one_are_marked(tmp_path):
-    one_arm({0: None, 1: None}).write(tmp_path)
-    for seed, digest in enumerate(("ab" * 32, "cd" * 32)):
-        finished(tmp_path, {}, seed=seed, data={"sha256": digest})
+def test_runs_on_data_that_differ_though_the_text_is_one_are_marked():
+    sweep = one_point(43.0, 43.0)
+    for result, letters in zip(sweep.results.values(), ("ab", "cd"), strict=True):
+        result["data"] = {"sha256": 32 * letters}
     told = "Runs on 2 different preparations of the same data: abababab, cdcdcdcd."
-    assert mixed(collect(tmp_path)[0]) == [told]
+    assert mixed(sweep.table()) == [told]
 
 
 SAME, OTHER = {"tasks": "1"}, {"tasks": "2"}
@@ -204,19 +188,17 @@ SAME, OTHER = {"tasks": "1"}, {"tasks": "2"}
     ],
     ids=["commits alike", "differ", "tasks", "unknown"],
 )
-def test_versions_are_mixed_where_something_that_trains_differs(
-    tmp_path, one, other, told
-):
-    one_arm({0: None, 1: None}).write(tmp_path)
-    for seed, facts in enumerate((one, other)):
+def test_versions_are_mixed_where_something_that_trains_differs(one, other, told):
+    sweep = one_point(43.0, 43.0)
+    for run, facts in zip(sweep.records, (one, other), strict=True):
         keys = ("code", "code_parts")
-        finished(tmp_path, dict(zip(keys, facts, strict=False)), seed=seed)
+        sweep.attempts[run] = dict(zip(keys, facts, strict=False))
     expected = [f"Runs of 2 versions of the program: {told}"] if told else []
-    assert mixed(collect(tmp_path)[0]) == expected
+    assert mixed(sweep.table()) == expected
 
 
-def test_the_parameters_of_a_row_are_those_of_its_pre_training(tmp_path):
-    rows = Finetuned().table(tmp_path).rows
+def test_the_parameters_of_a_row_are_those_of_its_pre_training():
+    rows = finetuned().table().rows
     assert {row["task"] for row in rows} == {"pretraining", "squad", "mnli"}
     for row in rows:
         assert row["params_total"] == MODELS[row["model.heads"]].size["params_total"]
@@ -225,8 +207,8 @@ def test_the_parameters_of_a_row_are_those_of_its_pre_training(tmp_path):
 @pytest.mark.parametrize(
     "metric", [m for metrics in FINETUNE.values() for m in metrics]
 )
-def test_a_point_holds_the_seeds_of_the_task_that_the_metric_is_of(tmp_path, metric):
-    table = Finetuned(seeds=3).table(tmp_path)
+def test_a_point_holds_the_seeds_of_the_task_that_the_metric_is_of(metric):
+    table = finetuned(seeds=3).table()
     assert missing(table) == ""
     times = 100 if metric == "test/accuracy" else 1  # points are in per cent
     for point, model in zip(points(table, metric), MODELS.values(), strict=True):
@@ -234,117 +216,87 @@ def test_a_point_holds_the_seeds_of_the_task_that_the_metric_is_of(tmp_path, met
         assert point.values == wanted
 
 
-def test_what_is_unfinished_counts_pre_training_too(tmp_path):
+def test_what_is_unfinished_counts_pre_training_too():
     def done(task, heads, seed):
         return (task, heads) != ("pretraining", 12)
 
-    table = Finetuned(done=done).table(tmp_path)
+    table = finetuned(done=done).table()
     assert missing(table) == f"1 of {3 + 3 * 2 * 2} runs missing: 1 not started."
     found = points(table, "test/loss")  # no fine-tuned task has this metric
     assert [list(point.runs) for point in found] == [[0]] * len(MODELS)
 
 
-def test_accuracies_are_shown_in_percent_with_their_baselines(tmp_path):
-    table = Finetuned().table(tmp_path)
-    f1, exact, accuracy = measures(table)
-    told = [one.words for one in (f1, exact, accuracy)]
-    assert told == ["SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"]
-    assert accuracy.points(table)[0].values == pytest.approx({0: 52.6, 1: 51.8})
-    assert f1.points(table)[0].values == pytest.approx({0: 72.6, 1: 71.8})
-    scores = {"majority class": 35.3, "bag of words": 38.1}
-    assert baselines(accuracy.metric, table.rows) == pytest.approx(scores)
-    assert baselines(f1.metric, table.rows) == {}
-
-
-CHANCE = {"test/accuracy": 0.3531}
-WORSE_BAG = {"test/bag_of_words_accuracy": 0.29}
-
-
 @pytest.mark.parametrize(
-    ("chance", "others", "closing"),
+    ("at_chance", "others", "closing"),
     [
-        (1, WORSE_BAG, "heads=8 (1 of 1 seed)."),
+        (1, {"test/bag_of_words_accuracy": 0.29}, "heads=8 (1 of 1 seed)."),
         (5, {}, "; and 1 more setting."),
         (1, {"point": None}, "(1 of 1 seed)."),
     ],
     ids=["a bag of words is worse", "many", "a point without a name"],
 )
-def test_settings_at_chance_are_not_learned(tmp_path, chance, others, closing):
-    table = Finetuned("fig2", seeds=1).table(tmp_path)
-    rows = [row | others for row in table.rows if row["task"] == "mnli"]
-    at_chance = [row | CHANCE for row in rows[:chance]]
-    if others == {"point": None}:
-        rows = rows[:1]
-    table = replace(table, rows=[*at_chance, *rows[chance:]])
+def test_settings_at_chance_are_not_learned(at_chance, others, closing):
+    table = finetuned("fig2", seeds=1).table()
+    of_mnli = [row for row in table.rows if row["task"] == "mnli"]
+    for row in of_mnli[:at_chance]:
+        row |= {"test/accuracy": 0.3531, **others}
     [told] = not_learned(table)
     assert "no better than the majority class: " in told
     assert told.endswith(closing)
-    # Now the metric belongs to the arms.
-    arms = table.experiment["arms"].items()
-    own = {arm: {**about, "metric": "test/accuracy"} for arm, about in arms}
-    about = {**table.experiment, "finetune": {}, "metric": "test/loss", "arms": own}
-    assert not_learned(replace(table, experiment=about)) == [
-        told.replace("MNLI ", "", 1)
-    ]
 
 
-def test_a_baseline_of_zero_and_a_run_without_baselines_are_no_fault(tmp_path):
-    sweep = Sweep(labels={"fixed": "fixed"})
-    for heads, unigram in ((2, 0.0), (4, 0.0)):
-        sweep.add("fixed", {"model.heads": heads}, Model(64, heads, 32), {0: 3.0})
-        about = {"test/perplexity": 3.0, "test/unigram_perplexity": unigram}
-        sweep.results[sweep.points[-1]["run"]]["metrics"] = about
-    assert "2 of 2 runs did not learn" in not_learned(sweep.table(tmp_path))[0]
+def compared(*metrics, **about):
+    """Return the table of models with 2, 3 and more heads that measured these metrics."""
+    heads = range(2, 2 + len(metrics))
+    sweep = one_arm("model.heads", {n: [1.0] for n in heads}, **about)
+    for result, own in zip(sweep.results.values(), metrics, strict=True):
+        result["metrics"] = {f"test/{name}": value for name, value in own.items()}
+    return sweep.table()
 
 
-def test_models_without_n_gram_models_are_left_out_of_all_models(tmp_path):
-    sweep = Sweep(labels={"fixed": "fixed"})
-    for heads, grams in (
-        (2, {"unigram": 90.0, "bigram": 40.0, "trigram": 20.0}),
-        (4, {}),
-    ):
-        sweep.add("fixed", {"model.heads": heads}, Model(64, heads, 32), {0: 1.0})
-        metrics = {f"test/{name}_perplexity": value for name, value in grams.items()}
-        sweep.results[sweep.points[-1]["run"]]["metrics"] = {
-            "test/perplexity": 60.0 / heads,
-            **metrics,
-        }
-    [told] = standing(sweep.table(tmp_path))
+@pytest.mark.parametrize(
+    ("measured", "told"),
+    [
+        ([(3.0, 0.0), (3.0, 0.0)], "2 of 2 runs did not learn"),
+        ([(21.5, 22.0), (110.0, 200.0)], "unigram: fixed heads=2 (1 of 1 seed)."),
+    ],
+    ids=["a baseline of zero", "each run has data of its own"],
+)
+def test_each_run_is_compared_with_the_unigram_on_its_own_data(measured, told):
+    names = ("perplexity", "unigram_perplexity")
+    models = [dict(zip(names, own, strict=True)) for own in measured]
+    [found] = not_learned(compared(*models))
+    assert told in found
+
+
+def test_models_without_n_gram_models_are_left_out_of_all_models():
+    grams = {"unigram": 90.0, "bigram": 40.0, "trigram": 20.0}
+    reached = {f"{name}_perplexity": value for name, value in grams.items()}
+    models = {"perplexity": 30.0} | reached, {"perplexity": 15.0}
+    [told] = standing(compared(*models))
     assert told.endswith(". Models without a parent are between bigram and trigram.")
 
 
-def test_each_run_is_compared_with_the_baseline_on_its_own_data(tmp_path):
-    sweep = Sweep(labels={"fixed": "fixed"})
-    for heads, perplexity, unigram in ((2, 21.5, 22.0), (4, 110.0, 200.0)):
-        sweep.add("fixed", {"model.heads": heads}, Model(64, heads, 32), {0: 1.0})
-        sweep.results[sweep.points[-1]["run"]]["metrics"] = {
-            "test/perplexity": perplexity,
-            "test/unigram_perplexity": unigram,
-        }
-    [told] = not_learned(sweep.table(tmp_path))
-    assert told.endswith("heads=2 (1 of 1 seed).")
-
-
 @pytest.mark.parametrize("metric", ["perplexity", "perplexity_per_word", "loss"])
-def test_a_language_model_no_better_than_the_unigram_is_not_learned(tmp_path, metric):
+def test_a_language_model_no_better_than_the_unigram_is_not_learned(metric):
     """A word has two pieces here, so the unigram model's perplexity per word is 100 squared.
 
     The table in the terminal and each verdict also say that runs have not learned.
     """
-    claims = ("fixed_keeps_improving",)
-    sweep = Sweep(labels={"fixed": "fixed"}, claims=claims, metric=f"test/{metric}")
-    for heads, loss in ((2, 3.0), (4, 4.6)):
-        sweep.add("fixed", {"model.heads": heads}, Model(64, heads, 32), {0: 1.0})
-        sweep.results[sweep.points[-1]["run"]]["metrics"] = {
-            "test/loss": loss,
-            "test/perplexity": math.exp(loss),
-            "test/perplexity_per_word": math.exp(2 * loss),
-            "test/unigram_perplexity": 100.0,
+    models = [
+        {
+            "loss": loss,
+            "perplexity": math.exp(loss),
+            "perplexity_per_word": math.exp(2 * loss),
+            "unigram_perplexity": 100.0,
         }
-    table = sweep.table(tmp_path)
+        for loss in (3.0, 4.6)
+    ]
+    about = {"metric": f"test/{metric}", "claims": ["fixed_keeps_improving"]}
+    table = compared(*models, **about)
     [told] = not_learned(table)
     assert "1 of 2 runs did not learn and scored no better than the unigram: " in told
-    assert told.endswith("heads=4 (1 of 1 seed).")
+    assert told.endswith("heads=3 (1 of 1 seed).")
     assert told in summarise(table)
     [verdict] = verdicts_on(table)
     assert verdict.sentence.endswith(f"{told.partition(':')[0]}.")
@@ -352,8 +304,7 @@ def test_a_language_model_no_better_than_the_unigram_is_not_learned(tmp_path, me
 
 def test_finished_runs_whose_seeds_a_later_plan_leaves_out_are_counted(tmp_path):
     every = figure1(seeds=3)
-    table = every.table(tmp_path)
-    assert left_out(table) == ""
+    assert left_out(every.table(tmp_path)) == ""
     table = figure1(seeds=2).table(tmp_path)
     others = len(every.records.keys() - {row["run"] for row in table.rows})
     assert left_out(table) == f"Left out: {others} finished runs with other seeds."

@@ -1,86 +1,75 @@
 """The comparison of two sweeps: their differences, and the claims whose verdict flipped."""
 
-import json
+import io
 import re
-from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from rich.console import Console
 
-from sweeper.results.collect import collect
 from sweeper.results.compare import compare, differences
 from sweeper.store.errors import UserError
-from sweeper.store.files import with_checksum
-from tests.sweeper.results.synthetic import METRIC, Model, Sweep
+from tests.sweeper.results.synthetic import METRIC, Model, Sweep, edited
 
-HEADS = (2, 4, 8)
 BEATS, IMPROVES = "small_beats_large", "fixed_keeps_improving"
 
 
-def sweep(outputs, *, fixed=40.0, seeds=range(5), heads=HEADS, claims=BEATS, **about):
+def sweep(*, arms=(), fixed=40.0, seeds=range(5), claims=BEATS, **about):
     """Return a sweep with heads of a fixed size and larger standard models. Seeds vary by 1 %."""
-    made = Sweep(claims=(claims,) if claims else ())
-    for key, value in about.items():
-        setattr(made, key, value)
-    for arm, size, middle in (("standard", 64, 40.0), ("fixed", 32, fixed)):
-        for n in heads:
-            values = {s: middle + 0.4 * ((s * 7 + n) % 5 - 2) for s in seeds}
-            made.add(arm, {"model.heads": n}, Model(size, n, 16), values)
-    return made.write(outputs)
+    made = Sweep(claims=[claims] if claims else [], **about)
+    for arm, size, mean in (("standard", 64, 40.0), ("fixed", 32, fixed), *arms):
+        for n in (2, 4, 8):
+            values = {s: mean + 0.4 * ((s * 7 + n) % 5 - 2) for s in seeds}
+            made.add(arm, Model(size, n, 16), values)
+    return made
 
 
-def edited(folder, pattern, change):
-    """Edit the files that match a pattern, and update their checksums."""
-    for path in folder.glob(pattern):
-        value = json.loads(path.read_text())
-        change(value)
-        path.write_text(json.dumps(with_checksum(value)))
+def compared(*sweeps):
+    """Compare sweeps, and return the exit code and the output."""
+    console = Console(file=io.StringIO(), width=200)
+    with TemporaryDirectory() as folder:
+        places = [Path(folder) / str(number) for number in range(len(sweeps))]
+        written = [one.write(at) for one, at in zip(sweeps, places, strict=True)]
+        code = compare(console, folder, *map(str, written))
+    return code, console.file.getvalue()
 
 
-def compared(capsys, *words, outputs="outputs"):
-    code = compare(Console(width=200, highlight=False), outputs, *map(str, words))
-    return code, capsys.readouterr().out
-
-
-def test_versions_are_told_beside_whether_results_differ(tmp_path, capsys):
-    one, other = sweep(tmp_path / "one"), sweep(tmp_path / "other")
-    for folder, code in ((one, "aaa"), (other, "bbb")):
-        facts = {"code": code}
-        edited(folder, "runs/*/attempts/*/attempt.json", lambda v, f=facts: v.update(f))
-    code, said = compared(capsys, one, other)
+def test_versions_are_told_beside_whether_results_differ():
+    one, other = sweep(), sweep()
+    one.attempts = {run: {"code": "aaa"} for run in one.records}
+    other.attempts = {run: {"code": "bbb"} for run in other.records}
+    code, said = compared(one, other)
     assert code == 0
     assert "code: aaa -> bbb" in said
     assert "torch:" not in said
-    assert (
-        "30 of 30 values of shared seeds are equal to the last digit: nothing" in said
-    )
+    assert "30 of 30 values of shared seeds are equal to the last digit: n" in said
     assert "Every claim that both sweeps judge has the same verdict." in said
 
 
-def test_precision_and_learning_rates_of_runs_are_told(tmp_path, capsys):
-    folders = [sweep(tmp_path / name) for name in ("one", "other")]
-    rates = {2: (0.01, 0.03), 4: (0.03, 0.1), 8: (0.1, 0.1)}
-    for place, folder in enumerate(folders):
+def configured(precision, rates):
+    """Return a sweep of this precision, and of a learning rate for each number of heads."""
+    made = sweep()
+    for record in made.records.values():
+        config = record.config
+        config["optimizer"] = {"learning_rate": rates[config["model"]["heads"]]}
+        config["trainer"] = {"precision": precision, "threads": len(precision)}
+    return made
 
-        def change(record, place=place):
-            config = record["config"]
-            rate = rates[config["model"]["heads"]][place]
-            precision = ("32-true", "bf16-mixed")[place]
-            config["optimizer"] = {"learning_rate": rate}
-            config["trainer"] = {"precision": precision, "threads": place}
 
-        edited(folder, "runs/*/run.json", change)
-    _, said = compared(capsys, *folders)
+def test_precision_and_learning_rates_of_runs_are_told():
+    one = configured("32-true", {2: 0.01, 4: 0.03, 8: 0.1})
+    other = configured("bf16-mixed", {2: 0.03, 4: 0.1, 8: 0.1})
+    _, said = compared(one, other)
     assert said.splitlines()[1:3] == [
         "  optimizer.learning_rate: 0.01, 0.03 -> 0.03, 0.1 (4 points)",
         "  trainer.precision: 32-true -> bf16-mixed (6 points)",
     ]
 
 
-def test_sweeps_without_a_common_point_have_no_differences(tmp_path):
-    [table] = collect(sweep(tmp_path))
-    other = replace(table, rows=[{**row, "point": "heads=99"} for row in table.rows])
-    head, *missing = differences(table, other)
+def test_sweeps_without_a_common_point_have_no_differences():
+    table = sweep().table()
+    head, *missing = differences(table, edited(table, point="heads=99"))
     assert ": 0 points in both; " in head
     assert missing == [
         "  missing in the first: 10 values.",
@@ -88,10 +77,8 @@ def test_sweeps_without_a_common_point_have_no_differences(tmp_path):
     ]
 
 
-def test_a_flipped_claim_is_named_and_told_by_the_exit_code(tmp_path, capsys):
-    one = sweep(tmp_path / "one", fixed=36.0)
-    other = sweep(tmp_path / "other", fixed=44.0)
-    code, said = compared(capsys, one, other)
+def test_a_flipped_claim_is_named_and_told_by_the_exit_code():
+    code, said = compared(sweep(fixed=36.0), sweep(fixed=44.0))
     assert code == 1
     assert re.search(r"FLIPPED small_beats_large.*: supported -> not supported", said)
     assert "15 of 30 values" in said
@@ -99,64 +86,51 @@ def test_a_flipped_claim_is_named_and_told_by_the_exit_code(tmp_path, capsys):
     assert "standard heads" not in said
 
 
-def test_a_claim_that_flips_by_its_margin_says_so(tmp_path, capsys):
-    def made(name, size, error=0.05):
+def test_a_claim_that_flips_by_its_margin_says_so():
+    def made(size, error=0.05):
         margin = {METRIC: {"size": size, "reason": "It does not matter."}}
-        about = {"margin": margin, "error": error}
-        return sweep(tmp_path / name, claims=IMPROVES, **about)
+        return sweep(claims=IMPROVES, margin=margin, error=error)
 
-    wide = made("wide", "40 %")
-    code, said = compared(capsys, wide, made("narrow", "0.001 %"))
+    code, said = compared(made("40 %"), made("0.001 %"))
     assert (code, "nothing differs" in said) == (1, True)
     assert "the margin -> undecided (margin 40 % -> 0.001 %)" in said
-    code, said = compared(capsys, wide, made("surer", "40 %", error=0.01))
+    code, said = compared(made("40 %"), made("40 %", error=0.01))
     assert code == 0
     assert "per subword: error 0.05 -> 0.01; confidence 95 % -> 99 %" in said
 
 
-def test_points_that_no_claim_uses_are_named_where_they_change_the_spread(
-    tmp_path, capsys
-):
-    few = sweep(tmp_path / "few", claims=IMPROVES)
-    more = Sweep(claims=(IMPROVES,))
-    for arm, size in (("standard", 64), ("fixed", 32), ("further", 16)):
-        for n in HEADS:
-            values = {s: 40 + 0.4 * ((s * 7 + n) % 5 - 2) for s in range(5)}
-            more.add(arm, {"model.heads": n}, Model(size, n, 16), values)
-    _, said = compared(capsys, few, more.write(tmp_path / "more"))
+def test_points_that_no_claim_uses_are_named_where_they_change_the_spread():
+    more = sweep(claims=IMPROVES, arms=[("further", 16, 40.0)])
+    _, said = compared(sweep(claims=IMPROVES), more)
     words = "spread pooled over 30 values of 6 points -> 45 values of 9 points"
     assert words in said
 
 
-def test_an_arm_with_a_metric_of_its_own_is_compared(tmp_path):
-    [table] = collect(sweep(tmp_path))
+def test_an_arm_with_a_metric_of_its_own_is_compared():
+    table = sweep().table()
     table.experiment["arms"]["fixed"]["metric"] = "test/loss"
     heads = [line.partition(":")[0] for line in differences(table, table)]
     assert heads == ["test perplexity per subword", "test loss (nats per subword)"]
 
 
-def test_without_shared_seeds_means_are_compared(tmp_path, capsys):
-    other = sweep(tmp_path / "other", seeds=range(10, 15))
-    code, said = compared(capsys, sweep(tmp_path / "one"), other)
+def test_without_shared_seeds_means_are_compared():
+    code, said = compared(sweep(), sweep(seeds=range(10, 15)))
     assert code == 0
     assert "0 of 0 values of shared seeds" in said
     assert len(re.findall(r"heads=\d: mean \S+ -> \S+ \([+-]\S+%\)", said)) == 6
 
 
-def test_a_claim_that_one_of_them_judges_is_named(tmp_path, capsys):
-    folders = [tmp_path / "one", tmp_path / "other"]
-    for folder, claims in zip(folders, ("", IMPROVES), strict=True):
-        sweep(folder, claims=claims)
-    code, said = compared(capsys, *folders)
+def test_a_claim_that_one_of_them_judges_is_named():
+    code, said = compared(sweep(claims=""), sweep(claims=IMPROVES))
     assert code == 0
-    assert re.search(rf"fixed_keeps_improving.*: only {folders[1]} judges it", said)
+    assert re.search(r"fixed_keeps_improving.*: only \S+/1 judges it", said)
 
 
 def test_experiments_are_named_in_folders_or_without(tmp_path, capsys):
-    folder = sweep(tmp_path / "one")
+    folder = sweep().write(tmp_path)
     for name in (folder, "fig1", folder / "fig1"):
-        code, said = compared(capsys, folder, name, outputs=folder)
-        assert (code, "nothing differs" in said) == (0, True), name
+        assert compare(Console(), folder, str(folder), str(name)) == 0
+        assert "nothing differs" in capsys.readouterr().out
     for name in ("fig3", "elsewhere/fig1"):
         with pytest.raises(UserError, match="expected"):
             compare(Console(), folder, str(folder), name)

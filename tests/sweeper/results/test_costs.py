@@ -13,17 +13,17 @@ from sweeper.results.judge import judge, verdicts_on
 from sweeper.results.table import RunFiles, read_table, write_table
 from sweeper.results.verdict import Found
 from sweeper.store.runs import RunStore
-from tests.sweeper.results.synthetic import Model, Sweep
+from tests.sweeper.results.synthetic import Model, Sweep, edited
 
 
 def two_arms(seeds=5, seconds=(120.0, 100.0)):
     """Return a sweep of two arms, `standard` and `matched`, with equal FLOPs and these seconds."""
     sweep = Sweep(claims=["wins_at_equal_size"], figure="curves")
     noise = random.Random(11)
-    losses = [{seed: noise.gauss(43, 0.2) for seed in range(seeds)} for _ in range(2)]
     match = {"to": "standard heads=4", "count": "flops_per_token", "error": 0.0}
-    sweep.add("standard", {"model.heads": 4}, Model(64, 4, 16), losses[0])
-    sweep.add("matched", {"model.heads": 8}, Model(64, 8, 8), losses[1], match)
+    losses = [[noise.gauss(43, 0.2) for _ in range(seeds)] for _ in range(2)]
+    sweep.add("standard", Model(64, 4, 16), losses[0])
+    sweep.add("matched", Model(64, 8, 8), losses[1], matched=match)
     for point in sweep.points:
         of_arm = seconds[point["arm"] == "matched"]
         sweep.results[point["run"]]["seconds"] = of_arm * noise.gauss(1, 0.02)
@@ -37,7 +37,7 @@ def contrast(table):
 
 
 def test_a_slow_down_of_a_fifth_is_read_in_seconds_and_not_in_flops(tmp_path):
-    table = two_arms().table(tmp_path)
+    table = two_arms().table()
     costs = contrast(table)["costs"]
     expected = pytest.approx(1 / 1.2, abs=0.03)
     assert costs == {"FLOPs": pytest.approx(1), "seconds": expected}
@@ -54,79 +54,70 @@ def test_a_slow_down_of_a_fifth_is_read_in_seconds_and_not_in_flops(tmp_path):
 
 
 @pytest.mark.parametrize("device", ["GPU of {arm}", "A then B"])
-def test_times_on_several_kinds_of_device_are_not_compared(tmp_path, device):
-    table = two_arms().table(tmp_path)
-    rows = [{**row, "device": device.format(**row)} for row in table.rows]
-    [verdict] = verdicts_on(replace(table, rows=rows))
+def test_times_on_several_kinds_of_device_are_not_compared(device):
+    table = edited(two_arms().table(), device=lambda row: device.format(**row))
+    [verdict] = verdicts_on(table)
     assert "at 1.00 x the FLOPs, times not comparable" in verdict.sentence
 
 
 @pytest.mark.parametrize("gpus", [["GPU-a", "GPU-a"], ["GPU-a", "GPU-b"]])
-def test_times_of_runs_that_shared_a_gpu_are_not_compared(tmp_path, gpus):
+def test_times_of_runs_that_shared_a_gpu_are_not_compared(gpus):
     sweep = two_arms(seeds=1, seconds=(1e6, 1e6))
     for run, gpu in zip(sweep.records, gpus, strict=True):
         sweep.attempts[run] = {"visible_gpus": gpu}
-    [table] = collect(sweep.write(tmp_path))
     shared = len({*gpus}) == 1
-    assert (contrast(table)["costs"]["seconds"] is None) == shared
+    assert (contrast(sweep.table())["costs"]["seconds"] is None) == shared
+
+
+OLD = [None] * 5
 
 
 @pytest.mark.parametrize(
-    ("waited", "comparable"),
+    ("standard", "matched", "comparable"),
     [
-        ({"standard": 0.02, "matched": 0.05}, True),
-        ({"standard": 0.5, "matched": 0.5}, True),
-        ({"standard": 0.02, "matched": 0.2}, False),
-        ({"matched": 0.5}, True),
-        ({}, True),
+        ([0.02] * 5, [0.05] * 5, True),
+        ([0.5] * 5, [0.5] * 5, True),
+        ([0.02] * 5, [0.2] * 5, False),
+        ([0.4, 0.02, 0.02, 0.02, 0.02], [0.02] * 5, True),
+        (OLD, [0.5] * 5, True),
+        (OLD, OLD, True),
     ],
-    ids=["little load", "even load", "load beside one arm", "one arm is old", "old"],
+    ids=["little", "even", "beside one arm", "beside one seed", "one is old", "old"],
 )
 def test_times_are_not_compared_if_other_programs_slowed_one_arm_more(
-    tmp_path, waited, comparable
+    tmp_path, standard, matched, comparable
 ):
     sweep = two_arms()
-    for point in sweep.points:
-        result = sweep.results[point["run"]]
-        if point["arm"] in waited:
-            result["waited_seconds"] = waited[point["arm"]] * result["seconds"]
-    table = sweep.table(tmp_path)
+    for result, waited in zip(
+        sweep.results.values(), [*standard, *matched], strict=True
+    ):
+        if waited:
+            result["waited_seconds"] = waited * result["seconds"]
+    table = sweep.table()
     costs = contrast(table)["costs"]
     assert (costs["seconds"] is not None) == comparable
-    assert ("waited_seconds" in table.columns) == bool(waited)
+    assert ("waited_seconds" in table.columns) == any([*standard, *matched])
     assert contrast(read_table(write_table(tmp_path, table)))["costs"] == costs
-
-
-@pytest.mark.parametrize(("disturbed", "comparable"), [(1, True), (5, False)])
-def test_load_beside_one_of_five_seeds_hardly_changes_a_mean(
-    tmp_path, disturbed, comparable
-):
-    sweep = two_arms(seeds=5)
-    for number, point in enumerate(sweep.points):
-        result = sweep.results[point["run"]]
-        waited = 0.4 if number < disturbed else 0.02
-        result["waited_seconds"] = waited * result["seconds"]
-    costs = contrast(sweep.table(tmp_path))["costs"]
-    assert (costs["seconds"] is not None) == comparable
 
 
 def with_curves(table, times, seed=0):
     """Add training curves to a table. The standard arm needs `times` as many steps as the other."""
     noise = random.Random(seed)
-    files = {}
-    for row in table.rows:
+
+    def curve(row):
         of_arm = times if row["arm"] == "standard" else 1
         final = 2 + noise.gauss(0, 0.01)
-        losses = [
+        return [
             (step, final + 9 * (step / of_arm) ** -0.3 + noise.gauss(0, 0.003))
             for step in range(188, 1505, 188)
         ]
-        files[row["run"]] = RunFiles(curve=losses)
+
+    files = {row["run"]: RunFiles(curve=curve(row)) for row in table.rows}
     return replace(table, files=files)
 
 
-def test_an_arm_that_needs_half_as_many_steps_again_reads_so(tmp_path):
-    table = two_arms().table(tmp_path)
+def test_an_arm_that_needs_half_as_many_steps_again_reads_so():
+    table = two_arms().table()
     near = covered = 0
     for repetition in range(20):
         speedup = contrast(with_curves(table, 1.5, repetition))["speedup"]
@@ -138,8 +129,8 @@ def test_an_arm_that_needs_half_as_many_steps_again_reads_so(tmp_path):
     assert covered >= 18
 
 
-def test_a_speedup_turns_with_its_sides(tmp_path):
-    slower = contrast(with_curves(two_arms().table(tmp_path), 1 / 1.5))["speedup"]
+def test_a_speedup_turns_with_its_sides():
+    slower = contrast(with_curves(two_arms().table(), 1 / 1.5))["speedup"]
     assert math.exp(-slower["FLOPs"][0]) == pytest.approx(1.5, abs=0.1)
     speedup = {"FLOPs": [-0.4, -0.5, -0.3]}
     worse = Found("it", -0.1, -0.15, -0.05, "log ratio", {}, speedup)
@@ -149,32 +140,29 @@ def test_a_speedup_turns_with_its_sides(tmp_path):
 @pytest.mark.parametrize(
     ("times", "seeds"), [(1.5, 2), (20.0, 5)], ids=["few seeds", "off the curve"]
 )
-def test_what_does_not_lie_on_a_curve_gives_no_speedup(tmp_path, times, seeds):
-    found = contrast(with_curves(two_arms(seeds).table(tmp_path), times))
+def test_what_does_not_lie_on_a_curve_gives_no_speedup(times, seeds):
+    found = contrast(with_curves(two_arms(seeds).table(), times))
     assert found["speedup"] == {}
 
 
 @pytest.mark.parametrize("other", ["parent", "rows"])
-def test_curves_that_cannot_be_compared_give_no_speedup(tmp_path, other):
+def test_curves_that_cannot_be_compared_give_no_speedup(other):
     """The curve of a child does not show its parent's cost, and samples differ in their rows."""
-    table = with_curves(two_arms().table(tmp_path), 1.5)
+    table = with_curves(two_arms().table(), 1.5)
     for row in table.rows:
-        if row["arm"] == "matched" and other == "parent":
+        if row["arm"] == "standard":
+            continue
+        if other == "parent":
             row["parent"] = "lm1b-of-another-plan"
-        elif row["arm"] == "matched":
-            every = {"trainer.validate_every": 188}
-            table.files[row["run"]] = replace(table.files[row["run"]], config=every)
+        else:
+            table.files[row["run"]].config["trainer.validate_every"] = 188
     assert contrast(table)["speedup"] == {}
 
 
-def test_seeds_that_are_to_come_change_no_speedup(tmp_path):
+def test_seeds_that_are_to_come_change_no_speedup():
     sweep = two_arms(4)
-    sweep.points = [
-        point
-        for point in sweep.points
-        if (point["arm"], point["seed"]) != ("standard", 3)
-    ]
-    table = with_curves(sweep.table(tmp_path), 1.5)
+    sweep.points.pop(3)  # the last seed of the standard arm
+    table = with_curves(sweep.table(), 1.5)
     assert contrast(table)["speedup"]["FLOPs"][0] == pytest.approx(0.4, abs=0.1)
 
 
@@ -182,23 +170,23 @@ def test_seeds_that_are_to_come_change_no_speedup(tmp_path):
 def test_curves_are_read_under_a_schedule_without_decay_to_zero(tmp_path, schedule):
     sweep = two_arms(seeds=3)
     for record in sweep.records.values():
-        record["config"]["optimizer"] = {"schedule": schedule}
+        record.config["optimizer"] = {"schedule": schedule}
     store = RunStore(sweep.write(tmp_path))
     for place, run in enumerate(sweep.results):
         with store.run(run).attempt(1).metrics() as metrics:
             for step in (49, 97):
-                metrics.write(
-                    {"step": step, "validation/loss": 99 - step - 0.1 * place**2}
-                )
-    [verdict] = verdicts_on(*collect(tmp_path))
-    [found] = verdict.numbers["contrasts"]
-    assert ("FLOPs" in found["speedup"]) == (schedule == "rsqrt")
-    assert (f"(schedule {schedule})" in verdict.sentence) == (schedule != "rsqrt")
+                loss = 99 - step - 0.1 * place**2
+                metrics.write({"step": step, "validation/loss": loss})
+    [table] = collect(tmp_path)
+    [verdict] = verdicts_on(table)
+    steady = schedule == "rsqrt"
+    assert ("FLOPs" in contrast(table)["speedup"]) == steady
+    assert (f"(schedule {schedule})" in verdict.sentence) != steady
 
 
 @pytest.mark.parametrize("x", ["seconds", "training_flops"])
-def test_a_figure_shows_a_table_over_its_costs(tmp_path, x):
-    table = two_arms(seconds=(120.0, 60.0)).table(tmp_path)
+def test_a_figure_shows_a_table_over_its_costs(x):
+    table = two_arms(seconds=(120.0, 60.0)).table()
     [axes] = figure_of(replace(table, experiment={**table.experiment, "x": x})).axes
     drawn = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 1]
     costs = [row[x] for row in table.rows]  # five seeds per arm

@@ -4,9 +4,7 @@ import json
 import os
 import sys
 import warnings
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -15,22 +13,21 @@ pytest.importorskip("wandb_workspaces")
 
 from sweeper.__main__ import main
 from sweeper.results.dashboard import Project, workspace
-from tests.sweeper.results.grids import FEW, figure1
-from tests.sweeper.results.synthetic import Sweep
+from tests.sweeper.results.synthetic import few
 from tests.wandb_server import ENTITY, Remote, wandb_server
 
 LOGGER = {"name": "wandb", "mode": "online", "project": "headroom", "entity": None}
 
 
-def sweep() -> Sweep:
-    """Write a small Figure 1 whose runs were mirrored to a W&B project."""
-    made = figure1(grid=FEW, seeds=2)
+def sweep(**about):
+    """Return a small Figure 1 whose runs were mirrored to a W&B project."""
+    made = few(seeds=2, **about)
     for record in made.records.values():
-        record["config"]["logger"] = LOGGER
+        record.config["logger"] = LOGGER
     return made
 
 
-def command(outputs: Path, *words: str) -> SimpleNamespace:
+def command(outputs, *words):
     """Run a command in a fork, because W&B is slow to import and forbids forks once it has run."""
     import wandb
 
@@ -61,29 +58,26 @@ def server():
         yield server
 
 
-def panels(sweep: Sweep, outputs: Path) -> list[dict[str, Any]]:
-    """Return the title and axes of every panel in the saved view that the server received."""
-    view = workspace(Project(ENTITY, "headroom"), [sweep.table(outputs)])
-    spec = json.loads(
-        view._to_model().model_dump_json(by_alias=True, exclude_none=True)
-    )["spec"]
-    parts = spec["section"]["panelBankConfig"]["sections"]
+def panels(sweep):
+    """Return the title and axes of every panel in the saved view."""
+    view = workspace(Project(ENTITY, "headroom"), [sweep.table()])
+    saved = view._to_model().model_dump_json(by_alias=True, exclude_none=True)
+    parts = json.loads(saved)["spec"]["section"]["panelBankConfig"]["sections"]
     return [panel["config"] for part in parts for panel in part["panels"]]
 
 
-def test_a_panel_does_not_call_a_fraction_per_cent(tmp_path):
-    made = sweep()
-    made.metric = "test/accuracy"
-    titles = [panel.get("chartTitle", "") for panel in panels(made, tmp_path)]
+def test_a_panel_does_not_call_a_fraction_per_cent():
+    made = sweep(metric="test/accuracy")
+    titles = [panel.get("chartTitle", "") for panel in panels(made)]
     assert any(title.startswith("accuracy ") for title in titles)
     assert not any("%" in title for title in titles)
 
 
-def test_the_view_draws_loss_by_arm_and_what_was_measured_against_sizes(tmp_path):
+def test_the_view_draws_loss_by_arm_and_what_was_measured_against_sizes():
     made = sweep()
     for result in made.results.values():
         result["metrics"]["test/attention_rank"] = 7.5
-    drawn = panels(made, tmp_path)
+    drawn = panels(made)
     by_arm = [panel for panel in drawn if "metrics" in panel]
     metrics = [["train/loss"], ["validation/loss"], ["tokens_per_second"]]
     assert [panel["metrics"] for panel in by_arm] == metrics
@@ -102,7 +96,7 @@ def test_the_view_draws_loss_by_arm_and_what_was_measured_against_sizes(tmp_path
 @pytest.mark.slow
 def test_dashboard_saves_one_view_and_sends_everything(tmp_path, server):
     mirrored = sweep().write(tmp_path / "mirrored")
-    apart = figure1(grid=FEW, seeds=2).write(tmp_path / "apart")
+    apart = few(seeds=2).write(tmp_path / "apart")
     first = command(mirrored, "dashboard", "fig1")
     assert (first.code, first.err) == (0, "")
     assert first.out.startswith(f"{server.address}/{ENTITY}/headroom?nw=")
@@ -174,9 +168,7 @@ def test_what_cannot_be_is_one_sentence(case, tmp_path, monkeypatch):
     if case == "no package":
         monkeypatch.setitem(sys.modules, "wandb_workspaces.workspaces", None)
     if case != "no plan":
-        (figure1(grid=FEW, seeds=1) if case == "not mirrored" else sweep()).write(
-            tmp_path
-        )
+        (few() if case == "not mirrored" else sweep()).write(tmp_path)
     done = command(tmp_path, "dashboard", *words)
     assert done.code == 2
     assert expected in done.err

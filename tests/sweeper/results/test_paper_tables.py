@@ -2,32 +2,27 @@
 
 import csv
 import re
-from typing import Any
 
 import pytest
 
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.paper_tables import (
     ABSENT,
-    Block,
     as_latex,
     as_text,
     paper_table,
     summarise,
 )
 from sweeper.store.numbers import short
-from tests.sweeper.results.finetuned import Finetuned, described
-from tests.sweeper.results.synthetic import Model, Sweep
-
-TABLES = ("table1", "table2a", "table2b", "table3")
+from tests.sweeper.results.synthetic import Model, Sweep, described, finetuned, one_arm
 
 
-def lines(block: Block) -> dict[str, tuple[str, ...]]:
+def lines(block):
     return {words: tuple(cells) for words, *cells in (block.head, *block.lines)}
 
 
-def test_mean_and_sd_stand_in_the_rows_of_the_paper_and_another_scale_below(tmp_path):
-    block, paper = paper_table(Finetuned().table(tmp_path)).blocks
+def test_mean_and_sd_stand_in_the_rows_of_the_paper_and_another_scale_below():
+    block, paper = paper_table(finetuned().table()).blocks
     measured = lines(block)
     metrics = ["SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"]
     assert list(measured) == ["heads", "total parameters", *metrics]
@@ -42,30 +37,29 @@ def test_mean_and_sd_stand_in_the_rows_of_the_paper_and_another_scale_below(tmp_
     assert lines(paper)["SQuAD F1"][3] == "90.95 ± 0.14"
 
 
-def test_a_small_number_is_not_printed_as_zero(tmp_path):
+def test_a_small_number_is_not_printed_as_zero():
     seeds = {2: (4e-9, 8e-9), 3: (0, 0), 5: (1.004, 2.008), 7: (1.4930, 1.4934)}
-    sweep = Sweep(figure="table", labels={"fixed": "fixed"}, claims=())
-    for heads, own in seeds.items():
-        values = dict(enumerate(own))
-        sweep.add("fixed", {"model.heads": heads}, Model(64, heads, 32), values)
-    [block] = paper_table(sweep.table(tmp_path)).blocks
+    table = one_arm("model.heads", seeds, figure="table").table()
+    [block] = paper_table(table).blocks
     cells = "6e-09 ± 2.8e-09, 0.00 ± 0.00, 1.51 ± 0.71, 1.49320 ± 0.00028"
     assert ", ".join(block.lines[-1][1:]) == cells
 
 
-def test_at_the_papers_scale_it_stands_beside_where_it_has_the_setting(tmp_path):
-    about: dict[str, Any] = {"paper": {"32": described("table2a")["paper"]["32"]}}
-    [block] = paper_table(Finetuned(scale="paper", about=about).table(tmp_path)).blocks
+def test_at_the_papers_scale_it_stands_beside_where_it_has_the_setting():
+    about = {"paper": {"32": described("table2a")["paper"]["32"]}}
+    sweep = finetuned(about=about)
+    sweep.scale = "paper"
+    [block] = paper_table(sweep.table()).blocks
     beside = lines(block)
     assert beside["MNLI accuracy (%), paper"] == (ABSENT, ABSENT, "84.9 ± 0.2")
     assert list(beside)[3:5] == ["SQuAD F1", "SQuAD F1, paper"]
 
 
-def test_missing_seeds_are_counted_in_their_cell(tmp_path):
+def test_missing_seeds_are_counted_in_their_cell():
     def done(task, heads, seed):
         return (task, heads) != ("squad", 12) and (task, heads, seed) != ("mnli", 12, 1)
 
-    content = paper_table(Finetuned(done=done).table(tmp_path))
+    content = paper_table(finetuned(done=done).table())
     measured = lines(content.blocks[0])
     assert measured["SQuAD F1"][1] == ABSENT
     assert measured["MNLI accuracy (%)"][1] == "53.60 (1/2)"
@@ -79,25 +73,23 @@ def test_missing_seeds_are_counted_in_their_cell(tmp_path):
         (2, "Each seed has its own pre-training."),
     ],
 )
-def test_what_a_seed_stands_for_is_said(tmp_path, pretrainings, told):
-    content = paper_table(Finetuned(seeds=2, pretrainings=pretrainings).table(tmp_path))
+def test_what_a_seed_stands_for_is_said(pretrainings, told):
+    content = paper_table(finetuned(seeds=2, pretrainings=pretrainings).table())
     assert f"{told} Parameters are those of the pre-trained model." in content.notes
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_every_number_of_the_paper_is_in_the_text(tmp_path, name):
-    text = "\n".join(as_text(paper_table(Finetuned(name).table(tmp_path))))
+@pytest.mark.parametrize("name", ["table1", "table2a", "table2b", "table3"])
+def test_every_number_of_the_paper_is_in_the_text(name):
+    text = "\n".join(as_text(paper_table(finetuned(name).table())))
     paper = described(name)["paper"]
     assert len(paper) >= 3
     for entry in paper.values():
-        assert entry["params"] in text
-        assert all(
-            f"{v[0]} ± {v[1]}" in text for key, v in entry.items() if key != "params"
-        )
+        assert entry.pop("params") in text
+        assert all(f"{mean} ± {sd}" in text for mean, sd in entry.values())
 
 
 def test_the_files_hold_the_same_cells(tmp_path):
-    table = Finetuned().table(tmp_path)
+    table = finetuned().table(tmp_path)
     assert write_tables(tmp_path, collect(tmp_path)) == [table]
     content = paper_table(table)
     cells = [[b.title, *line] for b in content.blocks for line in (b.head, *b.lines)]
@@ -108,10 +100,10 @@ def test_the_files_hold_the_same_cells(tmp_path):
     assert base.with_suffix(".printed.tex").read_text() == as_latex(content, "table2a")
 
 
-def test_latex_is_escaped_and_balanced(tmp_path):
+def test_latex_is_escaped_and_balanced():
     hostile = "50% of $x_1 & #2 {\\input{/etc/passwd}} ~^ <\x1b\n"
     about = {"title": hostile, "text": hostile, "arms": {"fixed": {"label": hostile}}}
-    text = as_latex(paper_table(Finetuned(about=about).table(tmp_path)), "table2a")
+    text = as_latex(paper_table(finetuned(about=about).table()), "table2a")
     assert "\\input" not in text
     assert "50\\% of \\$x\\_1 \\& \\#2 \\{\\textbackslash{}input" in text
     assert text.isascii()
@@ -126,13 +118,13 @@ def test_latex_is_escaped_and_balanced(tmp_path):
         assert {line.count(" & ") for line in rows} == {len(tabular[0]) - 1}
 
 
-def test_a_line_a_point_with_mean_sd_size_and_match_error(tmp_path):
-    sweep = Sweep(labels={"fixed": "fixed"})
+def test_a_line_a_point_with_mean_sd_size_and_match_error():
+    sweep = Sweep()
     matched = {"to": "7", "count": "params_total", "error": -0.00123}
     models = [Model(64, heads, 32) for heads in (2, 3)]
-    sweep.add("fixed", {"model.heads": 2}, models[0], {0: 41.0, 1: 43.0}, matched)
-    sweep.add("fixed", {"model.heads": 3}, models[1], {0: 40.0, 1: None})
-    [title, header, first, second, closing] = summarise(sweep.table(tmp_path))
+    sweep.add("fixed", models[0], [41.0, 43.0], matched=matched)
+    sweep.add("fixed", models[1], [40.0, None])
+    [title, header, first, second, closing] = summarise(sweep.table())
     sizes = [short(model.size["params_total"]) for model in models]
     assert title == "fig1: test perplexity per subword"
     assert header.split()[:4] == ["arm", "point", "seeds", "mean"]

@@ -13,91 +13,85 @@ from sweeper.results.scores import MOST_ROWS, exit_code, judge_scores, judge_tab
 from sweeper.results.table import MixedCode, write_table
 from sweeper.results.verdict import Decision
 from sweeper.store.errors import UserError
-from tests.sweeper.results.finetuned import Finetuned
-from tests.sweeper.results.grids import figure1
+from tests.sweeper.results.synthetic import figure1, finetuned
+
+SUPPORTED, NOT, SAME, OPEN = Decision
 
 
-def scores(effects, seeds=6, own=0.05, **columns):
-    """Return scores of about 10 for arms that share their seeds and differ by `effects`."""
+def scores(*effects, seeds=6, own=0.05, **columns):
+    """Return scores of arm a of about 10, and of arms b, c and so on that differ by `effects`.
+
+    The arms share their seeds.
+    """
     draw = np.random.default_rng(7)
     of_seed = draw.normal(0, 0.3, seeds)
     rows = [
         (arm, seed, 10 + effect + of_seed[seed] + draw.normal(0, own))
-        for arm, effect in effects.items()
+        for arm, effect in zip("abc", (0.0, *effects), strict=False)
         for seed in range(seeds)
     ]
     return pd.DataFrame(rows, columns=["arm", "seed", "value"]).assign(**columns)
 
 
-def by_metric(effects, *metrics, **columns):
+def judged(table, **options):
+    """Return the verdicts on scores of which lower ones are better by default."""
+    return judge_scores(table, **{"better": "lower", **options})
+
+
+def by_metric(effect, *metrics, **columns):
     """Return the same scores for each of several metrics."""
-    return pd.concat([scores(effects, metric=one, **columns) for one in metrics])
+    return pd.concat([scores(effect, metric=one, **columns) for one in metrics])
 
 
 def test_each_arm_is_compared_with_the_baseline_by_pairs():
-    found = judge_scores(
-        scores({"a": 0.0, "b": -0.6, "c": 0.6}), better="lower", margin="1%"
-    )
-    assert [(one.claim, one.verdict) for one in found] == [
-        ("b", Decision.SUPPORTED),
-        ("c", Decision.NOT_SUPPORTED),
-    ]
-    [first] = found[0].numbers["contrasts"]
+    table = scores(-0.6, 0.6)
+    b, c = judged(table, margin="1%")
+    assert (b.claim, b.verdict) == ("b", SUPPORTED)
+    assert (c.claim, c.verdict) == ("c", NOT)
+    [first] = b.numbers["contrasts"]
     assert first["low"] < np.log(10 / 9.4) < first["high"]
-    assert found[0].numbers["claims"] == 2
-    assert exit_code(found) == 0
+    assert b.numbers["claims"] == 2
+    assert exit_code([b, c]) == 0
 
 
 def test_higher_can_be_better_and_any_arm_the_baseline():
-    table = scores({"a": 0.0, "b": 0.6})
-    [up] = judge_scores(table, better="higher")
-    [down] = judge_scores(table, better="higher", baseline="b")
-    assert (up.verdict, down.verdict) == (Decision.SUPPORTED, Decision.NOT_SUPPORTED)
+    table = scores(0.6)
+    [up] = judged(table, better="higher")
+    [down] = judged(table, better="higher", baseline="b")
+    assert (up.verdict, down.verdict) == (SUPPORTED, NOT)
     assert exit_code([down]) == 1
 
 
 def test_equal_arms_differ_by_less_than_the_margin_and_two_seeds_decide_nothing():
-    [same] = judge_scores(
-        scores({"a": 0.0, "b": 0.0}, seeds=9), better="lower", margin="0.5"
-    )
-    assert same.verdict is Decision.NO_DIFFERENCE
-    [few] = judge_scores(scores({"a": 0.0, "b": -0.6}, seeds=2), better="lower")
-    assert few.verdict is Decision.UNDECIDED
+    table = scores(0.0, seeds=9)
+    [same] = judged(table, margin="0.5")
+    assert same.verdict is SAME
+    [few] = judged(scores(-0.6, seeds=2))
+    assert few.verdict is OPEN
     assert exit_code([few]) == 3
 
 
-def test_arms_that_share_no_seed_are_compared_without_pairs():
-    table = scores({"a": 0.0, "b": -1.0}, seeds=8)
-    apart = table.assign(seed=table["seed"] + 100 * (table["arm"] == "b"))
-    [paired] = judge_scores(table, better="lower")
-    [unpaired] = judge_scores(apart, better="lower")
-    ends = [one.numbers["contrasts"][0] for one in (paired, unpaired)]
-    narrow, wide = (one["high"] - one["low"] for one in ends)
-    assert wide > 3 * narrow
-
-
 def test_history_lends_the_spread_between_seeds():
-    table = scores({"a": 0.0, "b": -0.25}, seeds=3)
-    earlier = [scores({"x": 0.0, "y": 0.2}, 5, comparison=n) for n in range(4)]
-    past = pd.concat(earlier)
-    [alone] = judge_scores(table, better="lower")
-    [helped] = judge_scores(table, better="lower", history=past)
-    assert alone.verdict is Decision.UNDECIDED
-    assert helped.verdict is Decision.SUPPORTED
+    table = scores(-0.25, seeds=3)
+    earlier = [scores(0.2, seeds=5, comparison=n) for n in range(4)]
+    [alone] = judged(table)
+    [helped] = judged(table, history=pd.concat(earlier))
+    assert alone.verdict is OPEN
+    assert helped.verdict is SUPPORTED
+    with pytest.raises(UserError, match="no metric in common"):
+        judged(table, history=table.assign(metric="other"))
 
 
 def test_metrics_share_the_error_and_costs_stand_beside_the_effect():
-    effects, costs = {"a": 0.0, "b": -0.6}, {"seconds": 100.0, "flops": 1e15}
-    table = by_metric(effects, "loss", "error", **costs)
+    table = by_metric(-0.6, "loss", "error", seconds=100.0, flops=1e15)
     table.loc[table["arm"] == "b", "seconds"] = 120.0
-    found = judge_scores(table, better="lower")
+    found = judged(table)
     assert [one.measure for one in found] == ["loss", "error"]
     assert {one.numbers["claims"] for one in found} == {2}
-    assert "The comparison rests on 6 pairs." in found[0].sentence
     assert "at 1.00 x the FLOPs and 1.20 x the seconds. " in found[0].sentence
 
 
-GOOD = scores({"a": 0.0, "b": 1.0}).astype(str)
+GOOD = scores(1.0).astype(str)
 WRONG = {
     "no arm": (GOOD.drop(columns="arm"), "lack the column arm"),
     "no value": (GOOD.drop(columns="value"), "lack the column value"),
@@ -116,126 +110,131 @@ WRONG = {
 def test_scores_that_cannot_be_judged_are_one_sentence(name):
     table, words = WRONG[name]
     with pytest.raises(UserError, match=words):
-        judge_scores(table, better="lower")
-    other = GOOD.assign(metric="other")
-    with pytest.raises(UserError, match="no metric in common"):
-        judge_scores(GOOD, better="lower", history=other)
+        judged(table)
 
 
 CODE = MixedCode({"a1": 10, "b2": 20}, ["models/x.py"])
-PRETRAINED = {"claims": ["fixed_keeps_improving"]}
+PRETRAINED = finetuned(
+    "fig2", seeds=5, pretrainings=1, about={"claims": ["fixed_keeps_improving"]}
+)
 TABLES = {
-    "trained": lambda at: figure1().table(at),
-    "mixed code": lambda at: replace(figure1().table(at), code=CODE),
-    "one pre-training": lambda at: Finetuned(
-        "fig2", seeds=5, pretrainings=1, about=PRETRAINED
-    ).table(at),
+    "trained": lambda: figure1().table(),
+    "mixed code": lambda: replace(figure1().table(), code=CODE),
+    "one pre-training": PRETRAINED.table,
 }
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_that_a_sweep_wrote_has_the_verdicts_of_its_page(name, tmp_path):
-    table = TABLES[name](tmp_path)
-    path = write_table(tmp_path, table)
-    expected = [(one.claim, one.verdict, one.measure) for one in verdicts_on(table)]
-    assert [
-        (one.claim, one.verdict, one.measure) for one in judge_table(path)
-    ] == expected
-    decided = any(verdict is Decision.SUPPORTED for _, verdict, _ in expected)
+    table = TABLES[name]()
+    expected, judged = (
+        [(one.claim, one.verdict, one.measure) for one in verdicts]
+        for verdicts in (verdicts_on(table), judge_table(write_table(tmp_path, table)))
+    )
+    assert judged == expected
+    decided = any(verdict is SUPPORTED for _, verdict, _ in expected)
     assert decided == (name == "trained")
 
 
 def test_each_metric_may_go_its_own_way():
-    table = by_metric({"a": 0.0, "b": 0.6}, "loss", "accuracy")
-    found = judge_scores(table, better="loss=lower,accuracy=higher")
-    verdicts = [one.verdict for one in found]
-    assert verdicts == [Decision.NOT_SUPPORTED, Decision.SUPPORTED]
+    table = by_metric(0.6, "loss", "accuracy")
+    loss, accuracy = judged(table, better="loss=lower,accuracy=higher")
+    assert loss.verdict is NOT
+    assert accuracy.verdict is SUPPORTED
     with pytest.raises(UserError, match="expected lower or higher for accuracy"):
-        judge_scores(table, better="loss=lower")
+        judged(table, better="loss=lower")
 
 
-def test_a_row_without_a_partner_is_named():
-    [found] = judge_scores(scores({"a": 0.0, "b": 0.6})[:-1], better="lower")
-    words = "The comparison rests on 5 pairs. Not used, without a partner: 1 row."
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda table: table[:-1],
+            "The comparison rests on 5 pairs. Not used, without a partner: 1 row.",
+        ),
+        (
+            lambda table: table.assign(seed=range(12)),
+            "The arms have 6 and 6 rows; the comparison does not pair them by seed.",
+        ),
+    ],
+    ids=["one row", "all rows"],
+)
+def test_rows_without_a_partner_are_named(change, words):
+    table = scores(0.6)
+    [found] = judged(change(table))
     assert words in found.sentence
 
 
 def test_the_order_of_rows_does_not_count():
-    table = scores({"a": 0.0, "b": -0.1}, seeds=12)
-    found = [
-        judge_scores(one, better="lower", baseline="a")[0].numbers["contrasts"]
+    table = scores(-0.1, seeds=12)
+    first, *others = (
+        judged(one, baseline="a")[0].numbers["contrasts"]
         for one in (table, table.sort_values("value"), table[::-1])
-    ]
-    assert found[0] == found[1] == found[2]
+    )
+    assert others == [first, first]
 
 
 def test_the_command_prints_verdicts_and_tells_by_its_exit_code(tmp_path, capsys):
     path = tmp_path / "scores.csv"
-    scores({"a": 0.0, "b": -0.6}).to_csv(path, index=False)
-    assert main(["judge", str(path), "--better", "lower", "--margin", "1%"]) == 0
-    assert capsys.readouterr().out.startswith(
-        "b, value: supported\n    Arm b over a better by 6."
-    )
-    assert main(["judge", str(path), "--better", "lower", "--json"]) == 0
+    scores(-0.6).to_csv(path, index=False)
+    command = ["judge", str(path), "--better", "lower"]
+    assert main([*command, "--margin", "1%"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("b, value: supported\n    Arm b over a better by 6.")
+    assert main([*command, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["claim"] == "b"
-    assert main(["judge", str(path)]) == 2
+    assert main(command[:2]) == 2
     assert "add --better lower or --better higher" in capsys.readouterr().err
-    assert main(["judge", str(tmp_path / "none.csv"), "--better", "lower"]) == 2
+    path.unlink()
+    assert main(command) == 2
 
 
 @pytest.mark.parametrize(
-    "damage",
+    ("damage", "damaged"),
     [
-        lambda text: text[: len(text) // 2],
-        lambda text: text.replace(",", ";"),
-        lambda text: f"{text}one,cell\n",
+        (lambda text: f"{text}\n", False),
+        (lambda text: text[: len(text) // 2], True),
+        (lambda text: text.replace(",", ";"), True),
+        (lambda text: f"{text}one,cell\n", True),
     ],
-    ids=["cut off", "semicolons", "a short row"],
+    ids=["an empty line", "cut off", "semicolons", "a short row"],
 )
-def test_a_damaged_table_is_one_sentence(tmp_path, capsys, damage):
-    path = write_table(tmp_path, figure1().table(tmp_path))
-    text = path.read_text()
-    path.write_text(f"{text}\n")  # an empty line is no damage
-    assert main(["judge", str(path)]) != 2
-    path.write_text(damage(text))
-    assert main(["judge", str(path)]) == 2
+def test_a_damaged_table_is_one_sentence(tmp_path, capsys, damage, damaged):
+    path = write_table(tmp_path, figure1().table())
+    path.write_text(damage(path.read_text()))
+    assert (main(["judge", str(path)]) == 2) == damaged
     assert "Traceback" not in capsys.readouterr().err
 
 
 def test_seeds_that_are_equal_numbers_are_one_seed():
-    table = scores({"a": 0.0, "b": -0.6})
+    table = scores(-0.6)
     spelled = table.assign(seed=table["seed"].astype(str))
     spelled.loc[spelled["arm"] == "b", "seed"] += ".0"
-    found = [judge_scores(one, better="lower")[0].sentence for one in (table, spelled)]
-    assert found[0] == found[1]
+    [found], [expected] = (judged(t) for t in (spelled, table))
+    assert found.sentence == expected.sentence
     with pytest.raises(UserError, match="Arm a has two rows with seed=0"):
-        judge_scores(pd.concat([table, spelled.assign(seed=" 0.0")]), better="lower")
+        judged(pd.concat([table, spelled.assign(seed=" 0.0")]))
 
 
 def test_the_first_arm_of_the_file_is_the_baseline_of_every_metric():
-    table = by_metric({"a": 0.0, "b": -0.6}, "loss", "error")
-    table = pd.concat([table[table["metric"] == "loss"], table[::-1]]).drop_duplicates()
-    found = judge_scores(table, better="lower")
+    loss, error = (scores(-0.6, metric=one) for one in ("loss", "error"))
+    found = judged(pd.concat([loss, error[::-1]]))
     assert [one.claim for one in found] == ["b", "b"]
 
 
 def test_right_and_wrong_answers_are_scores():
-    draw = np.random.default_rng(3)
-    rows = [
-        (arm, row, draw.random() < share)
-        for arm, share in (("a", 0.2), ("b", 0.9))
-        for row in range(60)
-    ]
-    table = pd.DataFrame(rows, columns=["arm", "seed", "value"])
-    [found] = judge_scores(table, better="higher")
-    assert found.verdict is Decision.SUPPORTED
+    table = scores(1.0, seeds=60, own=1.0)
+    [found] = judged(table.assign(value=table["value"] > 10.5), better="higher")
+    assert found.verdict is SUPPORTED
 
 
 def test_arms_and_points_with_one_joined_name_are_refused():
-    table = scores({"x": 0.0, "x y": 1.0})
-    table["point"] = np.where(table["arm"] == "x", "y z", "z")
+    table = scores(1.0)
+    first = table["arm"] == "a"
+    table["arm"] = np.where(first, "x", "x y")
+    table["point"] = np.where(first, "y z", "z")
     with pytest.raises(UserError, match="have the same name, because"):
-        judge_scores(table, better="lower")
+        judged(table)
 
 
 def test_rows_with_more_cells_than_the_header_are_refused(tmp_path, capsys):

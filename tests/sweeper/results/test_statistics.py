@@ -1,7 +1,5 @@
 """Estimates agree with scipy; intervals hold over any number of analyses."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 import scipy.stats
@@ -10,7 +8,6 @@ from sweeper.results.design import All, AnyOf, Contrast, decide, levels
 from sweeper.results.points import Point, seed_spread
 from sweeper.results.statistics.bimodal import is_bimodal
 from sweeper.results.statistics.blocks import (
-    Estimate,
     Variance,
     estimates,
     first_seeds,
@@ -18,36 +15,35 @@ from sweeper.results.statistics.blocks import (
     residual,
     student_interval,
     table_of,
-    variances,
     within_points,
 )
 from sweeper.results.statistics.sequential import (
     DESIGNED,
     FIRST,
-    Floats,
     Intervals,
     bound,
-    intersection,
     reach,
 )
 from sweeper.results.verdict import Decision
 
+SUPPORTED, NOT, SAME, OPEN = Decision
 ONE = Contrast("", ())
+BOTH, EITHER = All([ONE, ONE]), AnyOf([ONE, ONE])
 PAIR = np.array([[1.0, -1.0]])
 
 
-def drawn(*means: float, seeds: int = 7, spread: float = 1.0) -> list[list[float]]:
+def drawn(*means, seeds=7):
     """Return a table of random values with these means. It is the same in every call."""
     random = np.random.default_rng(11)
-    return [list(mean + spread * random.standard_normal(seeds)) for mean in means]
+    return [list(mean + random.standard_normal(seeds)) for mean in means]
 
 
-def pair(points: int) -> Floats:
+def pair(points):
     """Return the weights of the difference between the first two of several points."""
     return np.pad(PAIR, ((0, 0), (0, points - 2)))
 
 
-def estimate(table: Sequence[Sequence[float]] | Floats) -> Estimate:
+def estimate(table):
     """Return the estimated difference between the first two points."""
     found = np.array(table, dtype=float)
     return estimates(found, pair(len(found)))[0]
@@ -64,37 +60,19 @@ def test_a_mean_of_nothing_hardly_ever_leaves_its_boundary(level):
     assert 0.4 * 2 * level < outside <= 2 * level
 
 
-def test_there_is_no_boundary_before_the_first_look_and_one_for_ever_after():
-    assert all(np.isinf(bound(n, 0.01)) for n in (0, 1, FIRST - 1))
-    late = [
-        bound(n, 0.01) for n in (DESIGNED + 1, 2 * DESIGNED, 2 * DESIGNED + 1, 10**6)
-    ]
-    assert np.all(np.diff(late) >= 0)
-    assert late[-1] < 7
-    assert np.isinf(reach(FIRST - 1, 5, 0.01))
-
-
-def test_the_residual_of_the_table_is_that_of_two_way_analysis_of_variance():
-    table = np.array(drawn(*range(5), seeds=4)) + np.array([0.0, 5.0, -3.0, 11.0])
-    rest = table - table.mean(axis=1)[:, None] - table.mean(axis=0) + table.mean()
-    assert residual(table) == pytest.approx(Variance((rest**2).sum() / 12, 12))
-    assert within_points(table).value > 10 * residual(table).value, (
-        "seeds have an effect"
-    )
-
-
-def test_a_table_with_holes_is_fitted_by_least_squares():
-    table = np.array(drawn(*range(5), seeds=6)) + np.arange(6)
-    table[[0, 1, 1], [5, 5, 2]] = np.nan
-    there = np.argwhere(~np.isnan(table))
-    effects = np.zeros((len(there), 11))
-    effects[np.arange(len(there)), there[:, 0]] = effects[
-        np.arange(len(there)), 5 + there[:, 1]
-    ] = 1
-    _, [*_], _, _ = np.linalg.lstsq(effects, table[tuple(there.T)])
-    fitted = effects @ np.linalg.lstsq(effects, table[tuple(there.T)])[0]
-    squares = float(((table[tuple(there.T)] - fitted) ** 2).sum())
-    assert residual(table) == pytest.approx(Variance(squares / 17, 17))
+@pytest.mark.parametrize("holes", [[], [(0, 5), (1, 5), (1, 2)]])
+def test_the_residual_is_that_of_a_least_squares_fit_of_points_and_seeds(holes):
+    points, seeds = 5, 6
+    table = np.array(drawn(*range(points), seeds=seeds)) + np.arange(seeds)
+    for hole in holes:
+        table[hole] = np.nan
+    point, seed = np.nonzero(~np.isnan(table))
+    values = table[point, seed]
+    effects = np.hstack([np.eye(points)[point], np.eye(seeds)[seed]])
+    fitted = effects @ np.linalg.lstsq(effects, values)[0]
+    squares, df = ((values - fitted) ** 2).sum(), len(values) - points - seeds + 1
+    assert residual(table) == pytest.approx(Variance(squares / df, df))
+    assert within_points(table).value > 2 * residual(table).value
 
 
 def test_a_contrast_is_one_number_a_seed_shrunk_to_the_table():
@@ -123,13 +101,7 @@ def test_two_points_alone_are_compared_by_the_paired_t_test():
     assert found.df == paired.df == 4
 
 
-def test_an_effect_of_the_seed_cancels_in_a_contrast():
-    table = np.array(drawn(*range(6), seeds=5))
-    moved = estimate(table + 100 * np.arange(5))
-    assert moved == pytest.approx(estimate(table))
-
-
-def apart(first: list[float], second: list[float]) -> Floats:
+def apart(first, second):
     """Return the table of two points that share no seed."""
     nothing = [np.nan]
     rows = [first + nothing * len(second), nothing * len(first) + second]
@@ -137,14 +109,15 @@ def apart(first: list[float], second: list[float]) -> Floats:
 
 
 def test_arms_with_seeds_of_their_own_are_compared_by_welchs_t_test():
+    """The variance of the narrower arm is pooled with that of the wider one, but not above it."""
     first, second = drawn(1, 0, seeds=6)
     wide = [9 * value for value in second[:4]]
     found = estimate(apart(first, wide))
-    pooled_variance = (5 * np.var(first, ddof=1) + 3 * np.var(wide, ddof=1)) / 8
-    narrow = (5 * np.var(first, ddof=1) + 3 * pooled_variance) / 8
+    own, widest = np.var(first, ddof=1), np.var(wide, ddof=1)
+    pooled = (5 * own + 3 * widest) / 8
+    terms = np.array([(5 * own + 3 * pooled) / 8 / 6, widest / 4])
     assert found.value == pytest.approx(np.mean(first) - np.mean(wide))
-    assert found.error == pytest.approx(narrow / 6 + np.var(wide, ddof=1) / 4)
-    terms = np.array([narrow / 6, np.var(wide, ddof=1) / 4])
+    assert found.error == pytest.approx(terms.sum())
     assert found.df == pytest.approx(terms.sum() ** 2 / (terms**2 / [5, 3]).sum())
     assert found.seeds == 4
 
@@ -161,28 +134,27 @@ def test_points_of_an_arm_keep_their_common_seeds_together():
     assert found.error > 0.7 * estimate(apart(base, other)).error
 
 
-def test_a_seed_that_diverged_widens_its_own_point_alone():
-    usual = np.array(drawn(0, 0, 0, 0, 0, seeds=5))
-    beside = np.vstack([usual, [1e200, 0.1, 0.2, 0.0, 0.1]])
-    assert estimate(beside) == pytest.approx(estimate(usual))
-    assert np.isinf(variances(beside)[-1])
+TIED = [[1.0] * 7, [2.0] * 7]
 
 
-def test_one_seed_or_two_and_values_that_do_not_differ_decide_nothing():
-    equal = [[1.0] * 7, [1 + 1e-12] * 7]
-    for groups in (
+@pytest.mark.parametrize(
+    "pair",
+    [
         [[1.0], [5.0]],
         [[1.0, 1.1], [5.0, 5.1]],
-        equal,
+        [[1.0] * 7, [1 + 1e-12] * 7],
         [[np.nan], [np.nan]],
-    ):
-        found = intervals(estimates(np.array(groups), PAIR), np.full((1, 2), 0.005))
-        assert np.isinf(found.lows).all()
-        assert np.isinf(found.highs).all()
-    assert estimate(equal).error == 0
-    tied = [[1.0] * 7, [2.0] * 7]
-    assert estimate([*tied, [3.0] * 7, *drawn(0, 5)]).error == 0
-    assert estimate([*tied, *drawn(0, 5, 7, 9)]).error > 0, "the others lend a spread"
+    ],
+    ids=["one seed", "two seeds", "equal", "unmeasured"],
+)
+def test_one_seed_or_two_and_values_that_do_not_differ_decide_nothing(pair):
+    found = intervals(estimates(np.array(pair), PAIR), np.full((1, 2), 0.005))
+    assert np.isinf([*found.lows, *found.highs]).all()
+
+
+@pytest.mark.parametrize(("others", "known"), [((0, 5), False), ((0, 5, 7, 9), True)])
+def test_points_whose_seeds_are_tied_have_the_spread_of_many_others(others, known):
+    assert (estimate([*TIED, [3.0] * 7, *drawn(*others)]).error > 0) == known
 
 
 def test_an_interim_analysis_has_the_first_seeds_of_each_point():
@@ -192,64 +164,58 @@ def test_an_interim_analysis_has_the_first_seeds_of_each_point():
     assert np.isnan(early).tolist() == [[False, False, True], [True, False, True]]
 
 
-def test_the_intersection_is_empty_where_analyses_lie_apart():
-    found = intersection([seen((1, 2)), seen((3, 4))])
-    assert found.lows > found.highs
-    apart = intersection([seen((2, 3)), seen((-3, -2))])
-    assert decide(ONE, apart, 9.0) is Decision.UNDECIDED
+def test_nothing_is_decided_before_the_first_analysis():
+    assert np.isinf([bound(FIRST - 1, 0.01), reach(FIRST - 1, 5, 0.01)]).all()
 
 
 def test_the_level_is_shared_only_where_any_miss_would_do():
-    every = levels(All([ONE, ONE]), 0.01, 0.01)
+    every = levels(BOTH, 0.01, 0.01)
     assert every.tolist() == [[0.01, 0.005]] * 2
-    some = levels(AnyOf([ONE, All([ONE, ONE])]), 0.01, 0.01)
+    some = levels(AnyOf([ONE, BOTH]), 0.01, 0.01)
     assert some.tolist() == [[0.005, 0.01], [0.005, 0.005], [0.005, 0.005]]
-
-
-def seen(*ends: tuple[float, float]) -> Intervals:
-    """Return intervals with these ends."""
-    low, high = np.array(ends, dtype=float).T
-    return Intervals((low + high) / 2, low, high)
 
 
 @pytest.mark.parametrize(
     ("claim", "found", "margin", "said"),
     [
-        (ONE, [(1, 3)], 9, Decision.SUPPORTED),
-        (ONE, [(-3, -1)], 9, Decision.NOT_SUPPORTED),
-        (ONE, [(-2, 3)], 9, Decision.NO_DIFFERENCE),
-        (ONE, [(-2, 3)], 2.5, Decision.UNDECIDED),
-        (All([ONE, ONE]), [(1, 2), (1, 2)], 9, Decision.SUPPORTED),
-        (All([ONE, ONE]), [(1, 2), (-2, -1)], 9, Decision.NOT_SUPPORTED),
-        (All([ONE, ONE]), [(1, 2), (-2, 1)], np.nan, Decision.UNDECIDED),
-        (AnyOf([ONE, ONE]), [(1, 2), (-2, -1)], 9, Decision.SUPPORTED),
-        (AnyOf([ONE, ONE]), [(-2, -1), (-2, -1)], 9, Decision.NOT_SUPPORTED),
-        (AnyOf([ONE, ONE]), [(-2, -1), (-2, 1)], np.nan, Decision.UNDECIDED),
+        (ONE, [(1, 3)], 9, SUPPORTED),
+        (ONE, [(-3, -1)], 9, NOT),
+        (ONE, [(-2, 3)], 9, SAME),
+        (ONE, [(-2, 3)], 2.5, OPEN),
+        (BOTH, [(1, 2), (1, 2)], 9, SUPPORTED),
+        (BOTH, [(1, 2), (-2, -1)], 9, NOT),
+        (BOTH, [(1, 2), (-2, 1)], np.nan, OPEN),
+        (EITHER, [(1, 2), (-2, -1)], 9, SUPPORTED),
+        (EITHER, [(-2, -1), (-2, -1)], 9, NOT),
+        (EITHER, [(-2, -1), (-2, 1)], np.nan, OPEN),
     ],
 )
 def test_decisions_follow_from_intervals(claim, found, margin, said):
-    assert decide(claim, seen(*found), margin) is said
+    lows, highs = np.array(found, dtype=float).T
+    middles = (lows + highs) / 2
+    assert decide(claim, Intervals(middles, lows, highs), margin) is said
 
 
-def test_bimodal_seeds_are_seen_and_ordinary_seeds_are_not():
-    assert is_bimodal(
-        [[0.33, 0.6, 0.34, 0.61, 0.33, 0.6], [0.6, 0.61, 0.33, 0.6, 0.34, 0.33]]
-    )
-    assert not is_bimodal(drawn(0, 5, seeds=7))
-    assert not is_bimodal([[0.33, 0.33, 0.34], [0.6, 0.61, 0.6]])
+TIES = [
+    [97.0, 98.0, 97.0, 98.0, 98.0, 97.0],
+    [92.0, 93.0, 93.0 + 1e-13, 92.0, 93.0, 92.0],
+]
+LEARNED = [0.0, 100.0, 100.0, 0.0, 100.0], [0.0, 0.0, 100.0, 0.0, 100.0, 0.0, 0.0]
 
 
-def test_ties_on_the_steps_of_a_metric_are_no_modes():
-    tied = [
-        [97.0, 98.0, 97.0, 98.0, 98.0, 97.0],
-        [92.0, 93.0, 93.0 + 1e-13, 92.0, 93.0, 92.0],
-    ]
-    assert not is_bimodal(tied)
-    assert is_bimodal(
-        [[33.0, 95.0, 33.0, 94.7, 95.0, 33.3], [33.3, 95.0, 95.0, 95.0, 33.0, 33.3]]
-    )
-    learned = [[0.0, 100.0, 100.0, 0.0, 100.0], [0.0, 0.0, 100.0, 0.0, 100.0, 0.0, 0.0]]
-    assert is_bimodal(learned, coarsest=5.0)
+@pytest.mark.parametrize(
+    ("seeds", "step", "expected"),
+    [
+        (drawn(0, 5, seeds=7), np.inf, False),
+        ([[0.33, 0.33, 0.34], [0.6, 0.61, 0.6]], np.inf, False),
+        ([[0.33, 0.6, 0.34, 0.61, 0.33, 0.6]] * 2, np.inf, True),
+        (TIES, np.inf, False),
+        (LEARNED, 5.0, True),
+    ],
+    ids=["normal", "points apart", "modes", "ties on a step", "all or nothing"],
+)
+def test_bimodal_seeds_are_seen_and_ordinary_seeds_are_not(seeds, step, expected):
+    assert is_bimodal(seeds, coarsest=step) is expected
 
 
 CALM = [43.1, 42.7, 44.0, 43.3, 42.2]

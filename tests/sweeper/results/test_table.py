@@ -1,11 +1,8 @@
 """Tables are exported exactly, without formulas; trials choose by the validation split alone."""
 
 import csv
-import json
 import math
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,8 +14,9 @@ from sweeper.results.remarks import tuned_in_words
 from sweeper.results.table import Table, direction, write_table
 from sweeper.store.errors import UserError
 from sweeper.store.numbers import short
+from tests.sweeper.results.synthetic import edited
 
-CELLS: dict[str, Any] = {
+CELLS = {
     "words": 'heads=8, "quoted"\nand\rmore\0\x1b[31m',
     "whole": 29_384_705,
     "fraction": 0.1 + 0.2,
@@ -33,14 +31,13 @@ CELLS: dict[str, Any] = {
 FORMULAS = ["=cmd()", "+1", "-rf", "@SUM(A1)", "\tx", "\rx", "'quoted", "-5"]
 
 
-def table(rows: list[dict[str, Any]], name: str = "fig1") -> Table:
+def table(rows):
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    return Table(
-        name, {"metric": "test/loss", "arms": {}}, {}, {"a=1": {"a": 1}}, columns, rows
-    )
+    about = {"metric": "test/loss", "arms": {}}
+    return Table("fig1", about, {}, {"a=1": {"a": 1}}, columns, rows)
 
 
-def cells(path: Path) -> list[list[str]]:
+def cells(path):
     """Return the lines of a .csv, as Python's module csv reads them."""
     with path.open(newline="") as file:
         return list(csv.reader(file))
@@ -49,26 +46,11 @@ def cells(path: Path) -> list[list[str]]:
 def test_every_cell_is_there_as_text_that_says_it_exactly(tmp_path):
     path = write_table(tmp_path, table([CELLS, {"arm": "\ud800"}]))
     heads, line, half_a_letter = cells(path)
-    told = {True: "true", None: ""}
-    assert heads == list(CELLS)
-    assert line == [
-        told[v] if v is True or v is None else str(v) for v in CELLS.values()
-    ]
-    assert float(line[2]) == 0.1 + 0.2
+    told = CELLS | {"yes": "true", "nothing": ""}
+    assert dict(zip(heads, line, strict=True)) == {k: str(v) for k, v in told.items()}
+    assert float(line[heads.index("fraction")]) == 0.1 + 0.2
     assert half_a_letter[-1] == "\\ud800"
     assert pd.read_csv(path)["whole"][0] == 29_384_705
-
-
-def test_what_the_rows_are_of_stands_beside_them(tmp_path):
-    path = write_table(tmp_path, table([CELLS]))
-    about = json.loads(path.with_suffix(".json").read_text())
-    assert about.pop("format") == 1
-    assert about == {
-        "name": "fig1",
-        "experiment": {"metric": "test/loss", "arms": {}},
-        "provenance": {},
-        "settings": {"a=1": {"a": 1}},
-    }
 
 
 @pytest.mark.parametrize("text", FORMULAS)
@@ -83,42 +65,49 @@ RATE, LOSS = "optimizer.learning_rate", "validation/loss"
 DIVERGED = {"state": "failed", "reason": "nan: the training loss is nan (attempt 1)"}
 
 
-def trials(measured, *, test=1.0):
+def trials(measured, *, arm="a", test=1.0):
     """Return the trials of one arm. `measured` maps a learning rate to the losses of its seeds."""
+    settings = {f"heads=2 learning_rate={rate}": rate for rate in measured}
     rows = [
-        {"experiment": "x_trials", "arm": "a", "point": f"heads=2 learning_rate={rate}", RATE: rate,
-         "seed": seed, "run": f"r{rate}-s{seed}", "test/loss": test * rate, LOSS: loss,
-         "state": "done", "reason": ""} | (DIVERGED if loss is None else {})
-        for rate, losses in measured.items()
-        for seed, loss in enumerate(losses)
-    ]  # fmt: skip
-    about = {
-        "metric": LOSS,
-        "arms": {"a": {}},
-        "tune": {"grid": {RATE: list(measured)}},
-    }
-    settings = {
-        f"heads=2 learning_rate={rate}": {"model.heads": 2, RATE: rate}
-        for rate in measured
-    }
-    return Table("x_trials", about, {}, settings, list(rows[0]), rows)
+        {
+            "experiment": "x_trials",
+            "arm": arm,
+            "point": point,
+            RATE: rate,
+            "seed": seed,
+            "run": f"{arm}{rate}-s{seed}",
+            "test/loss": test * rate,
+            LOSS: loss,
+            "state": "done",
+            "reason": "",
+        }
+        | (DIVERGED if loss is None else {})
+        for point, rate in settings.items()
+        for seed, loss in enumerate(measured[rate])
+    ]
+    tune = {"grid": {RATE: list(measured)}}
+    about = {"metric": LOSS, "arms": {"a": {}}, "tune": tune}
+    keys = {point: {"model.heads": 2, RATE: rate} for point, rate in settings.items()}
+    return Table("x_trials", about, {}, keys, list(rows[0]), rows)
+
+
+def chosen(measured, **options):
+    [choice] = choices(trials(measured, **options))
+    return choice
 
 
 def test_the_least_loss_is_chosen_and_its_trials_are_named():
-    [choice] = choices(trials({0.1: [3.0], 0.2: [2.0], 0.4: [2.5]}))
-    assert (choice.arm, choice.setting, choice.values) == (
-        "a",
-        {"model.heads": 2},
-        {RATE: 0.2},
-    )
-    assert (choice.among, choice.best) == (3, ["r0.2-s0"])
-    assert choice.trials == ["r0.2-s0", "r0.4-s0", "r0.1-s0"]
+    choice = chosen({0.1: [3.0], 0.2: [2.0], 0.4: [2.5]})
+    assert (choice.arm, choice.setting) == ("a", {"model.heads": 2})
+    assert (choice.values, choice.among) == ({RATE: 0.2}, 3)
+    assert choice.best == ["a0.2-s0"]
+    assert choice.trials == ["a0.2-s0", "a0.4-s0", "a0.1-s0"]
 
 
 @pytest.mark.parametrize("test", [-1.0, 0.0, 1e9])
 def test_nothing_of_the_test_split_is_seen(test):
     measured = {0.1: [3.0, 3.1], 0.2: [2.0, 2.1], 0.4: [2.5, 2.4]}
-    assert choices(trials(measured, test=test)) == choices(trials(measured))
+    assert chosen(measured, test=test) == chosen(measured)
 
 
 def test_a_value_that_diverged_for_any_seed_is_worse_than_all_others():
@@ -132,89 +121,79 @@ def test_a_value_that_diverged_for_any_seed_is_worse_than_all_others():
         choices(trials({0.1: [None], 0.2: [None]}))
 
 
-def test_trials_of_a_pre_training_can_choose_by_each_of_its_tasks():
-    for task in ("mlm", "nsp"):
-        assert (
-            direction(f"validation/{task}_accuracy")
-            == -direction(f"test/{task}_loss")
-            == 1
-        )
+@pytest.mark.parametrize("task", ["mlm", "nsp"])
+def test_trials_of_a_pre_training_can_choose_by_each_of_its_tasks(task):
+    assert direction(f"validation/{task}_accuracy") == 1
+    assert direction(f"test/{task}_loss") == -1
 
 
 def test_a_trial_that_is_not_done_or_never_validated_decides_nothing():
     found = trials({0.1: [3.0], 0.2: [2.0]})
-    assert not settled(
-        replace(found, rows=[{**row, "state": "new"} for row in found.rows])
-    )
+    assert not settled(edited(found, state="new"))
     with pytest.raises(UserError, match="was trained without validation/loss"):
-        choices(replace(found, rows=[{**row, LOSS: None} for row in found.rows]))
+        choices(edited(found, **{LOSS: None}))
 
 
 def test_of_the_two_best_by_the_first_seed_the_better_mean_is_chosen():
-    [choice] = choices(trials({0.1: [2.1, 2.1, 2.1], 0.2: [2.0, 2.4, 2.3], 0.4: [2.2]}))
-    assert (choice.values, choice.best) == (
-        {RATE: 0.1},
-        ["r0.1-s0", "r0.1-s1", "r0.1-s2"],
-    )
+    choice = chosen({0.1: [2.1, 2.1, 2.1], 0.2: [2.0, 2.4, 2.3], 0.4: [2.2]})
+    assert choice.values == {RATE: 0.1}
+    assert choice.best == ["a0.1-s0", "a0.1-s1", "a0.1-s2"]
     assert choice.difference == pytest.approx(0.4 / 3)
-    [one_left] = choices(
-        trials({0.1: [2.1, 2.1, 2.1], 0.2: [2.0, None, 2.3], 0.4: [2.2]})
-    )
+    one_left = chosen({0.1: [2.1, 2.1, 2.1], 0.2: [2.0, None, 2.3], 0.4: [2.2]})
     assert (one_left.values, one_left.alternative) == ({RATE: 0.1}, None)
 
 
 def test_a_value_that_trials_cannot_tell_from_the_chosen_one_is_an_alternative():
-    [alike] = choices(trials({0.1: [2.1, 2.2, 2.4], 0.2: [2.0, 2.4, 2.1], 0.4: [9.0]}))
+    alike = chosen({0.1: [2.1, 2.2, 2.4], 0.2: [2.0, 2.4, 2.1], 0.4: [9.0]})
     assert (alike.values, alike.alternative) == ({RATE: 0.2}, {RATE: 0.1})
     # Seeds differ far more than the values do, but by the same amount for both values.
-    [paired] = choices(trials({0.1: [2.1, 3.1, 5.11], 0.2: [2.0, 3.0, 5.0]}))
+    paired = chosen({0.1: [2.1, 3.1, 5.11], 0.2: [2.0, 3.0, 5.0]})
     apart = np.array([0.1, 0.1, 0.11])
     half = stats.t.ppf(0.975, 2) * apart.std(ddof=1) / math.sqrt(3)
     assert (paired.values, paired.alternative) == ({RATE: 0.2}, None)
     assert (paired.difference, paired.error) == pytest.approx((apart.mean(), half))
-    [one_seed] = choices(trials({0.1: [3.0], 0.2: [2.0]}))
-    assert (one_seed.alternative, one_seed.error) == (None, None)
-    [wild] = choices(trials({0.1: [3.0, 7.8e153], 0.2: [2.0, 2.1]}))
-    assert (wild.alternative, wild.error) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "measured",
+    [{0.1: [3.0], 0.2: [2.0]}, {0.1: [3.0, 7.8e153], 0.2: [2.0, 2.1]}],
+    ids=["one seed", "a finite number that diverged"],
+)
+def test_without_a_known_spread_no_value_is_an_alternative(measured):
+    choice = chosen(measured)
+    assert (choice.alternative, choice.error) == (None, None)
 
 
 def test_the_error_of_a_choice_is_that_of_claims_over_all_settings():
     one = trials({0.1: [2.1, 2.1, 2.2], 0.2: [2.0, 2.0, 2.0]})
-    other = trials({0.1: [4.0, 4.0, 4.3], 0.2: [4.0, 4.1, 4.0]})
-    rows = [{**row, "arm": "b", "run": f"b-{row['run']}"} for row in other.rows]
-    both = choices(replace(one, rows=[*one.rows, *rows]))
-    narrow, wide = (
-        np.var([0.1, 0.1, 0.2], ddof=1),
-        np.var([0.0, -0.1, 0.3], ddof=1),
-    )
-    table = (
-        narrow + wide
-    ) / 2  # with the worth of the two degrees that a setting lacks
+    other = trials({0.1: [4.0, 4.0, 4.3], 0.2: [4.0, 4.1, 4.0]}, arm="b")
+    both = choices(replace(one, rows=[*one.rows, *other.rows]))
+    differences = [[0.1, 0.1, 0.2], [0.0, -0.1, 0.3]]
+    narrow, wide = np.var(differences, axis=1, ddof=1)
+    table = (narrow + wide) / 2  # worth the two degrees that a setting lacks
     moderated = ((narrow + table) / 2, 4), (wide, 2 + 2 * table / wide)
     errors = [stats.t.ppf(0.975, df) * math.sqrt(own / 3) for own, df in moderated]
     assert [choice.error for choice in both] == pytest.approx(errors)
-    assert [bool(choice.alternative) for choice in both] == [True, True]
+    assert all(choice.alternative for choice in both)
 
 
 def test_the_words_say_what_was_chosen_among_how_many_and_what_is_open():
     made = {
         "values": {RATE: 0.1},
         "among": 3,
+        "best": ["r1", "r2"],
         "at_end": [],
         "alternative": None,
         "error": 0.0123,
-        "best": ["r1", "r2"],
     }
-    standard = {"arm": "standard", **made}
     at_end = {
-        **standard,
         "values": {RATE: 0.4},
         "at_end": [RATE],
         "alternative": {RATE: 0.2},
         "best": ["r1", "r2", "r3"],
     }
-    tuning = [standard, at_end, {"arm": "fixed", **made}]
-    assert tuned_in_words({"tuning": tuning}) == [
+    standard, fixed = made | {"arm": "standard"}, made | {"arm": "fixed"}
+    assert tuned_in_words({"tuning": [standard, standard | at_end, fixed]}) == [
         "Learning rate chosen on the validation split among 3 values, at 1 to 2 points of each "
         "arm, and the two best values with 2 to 3 seeds: standard 0.1 to 0.4; fixed 0.1.",
         "At an end of the tried range, so a value beyond it may be better: standard 0.4.",

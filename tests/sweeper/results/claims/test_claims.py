@@ -1,30 +1,26 @@
 """Verdicts follow the data, whether they support a claim, contradict it or leave it open."""
 
-import json
 import math
 import random
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import starmap
-from pathlib import Path
-from typing import Any
+from itertools import product
 
 import pytest
 
-from sweeper.results.collect import collect, write_tables
-from sweeper.results.judge import judge, verdicts_on
-from sweeper.results.verdict import Decision, Verdict
+from sweeper.results.judge import verdicts_on
+from sweeper.results.verdict import Decision
 from sweeper.store.registry import CLAIMS, names
-from tests.sweeper.results.grids import Grid, figure1, theorem1
 from tests.sweeper.results.synthetic import (
     METRIC,
+    Grid,
     Model,
     Sweep,
-    Truth,
     contrary,
+    figure1,
     flat,
     paper,
+    theorem1,
 )
 
 WORSENS, IMPROVES, BEATS = (
@@ -44,31 +40,57 @@ SUPPORTED, NOT, SAME, OPEN = Decision
 MARGIN = {METRIC: {"size": "1 %", "reason": "No one would mind."}}
 
 
-def verdicts(sweep: Sweep, folder: Path) -> dict[str, Verdict]:
-    return {verdict.claim: verdict for verdict in verdicts_on(sweep.table(folder))}
+def verdicts(sweep):
+    return {verdict.claim: verdict for verdict in verdicts_on(sweep.table())}
 
 
-def answers(sweep: Sweep, folder: Path) -> dict[str, Decision]:
-    return {
-        claim: verdict.verdict for claim, verdict in verdicts(sweep, folder).items()
-    }
+def answers(sweep):
+    return {claim: one.verdict for claim, one in verdicts(sweep).items()}
+
+
+def judged(sweep, claim):
+    sweep.claims = [claim]
+    return verdicts(sweep)[claim]
+
+
+def why_open(sweep, claim):
+    """Return the sentence on a claim that must be undecided."""
+    found = judged(sweep, claim)
+    assert found.verdict is OPEN
+    return found.sentence
+
+
+def add(sweep, arm, model, value, values=None, matched=None):
+    """Add a point with five noisy values. Its settings are the number and the size of heads."""
+    varied = {"model.heads": model.heads, "model.head_size": model.head_size}
+    noise = random.Random(f"{arm}{model}{values}")
+    measured = [value + noise.gauss(0, 0.01) for _ in range(5)]
+    sweep.add(arm, model, measured, values or varied, matched)
+
+
+def of(points, **about):
+    """Return a sweep of points, each the arguments of `add` from the arm on."""
+    sweep = Sweep(**about)
+    for point in points:
+        add(sweep, *point)
+    return sweep
 
 
 figure = partial(figure1, seeds=5, noise=0.002)  # a Figure 1 with little noise
 
 
-def generous(model: Model) -> float:
+def generous(model):
     """Return the paper's perplexity, less a bonus for attention wider than the embedding."""
     bonus = 9.0 if model.heads * model.head_size > model.embedding_size else 0.0
     return paper(model) - bonus
 
 
-def stingy(model: Model) -> float:
+def stingy(model):
     """Return a perplexity that depends on the embedding size alone."""
     return 60.0 - model.embedding_size / 8
 
 
-def mixed(model: Model) -> float:
+def mixed(model):
     """Return a perplexity with opposite effects at two embedding sizes."""
     return 60.0 + model.heads * (1 if model.embedding_size == 64 else -1)
 
@@ -83,25 +105,14 @@ WORLDS = {
 
 
 @pytest.mark.parametrize(("truth", "expected"), WORLDS.values(), ids=WORLDS.keys())
-def test_the_verdict_is_the_truth(tmp_path, truth, expected):
-    found = answers(figure(truth), tmp_path)
+def test_the_verdict_is_the_truth(truth, expected):
+    found = answers(figure(truth))
     assert (found[WORSENS], found[IMPROVES], found[BEATS]) == expected
 
 
 def test_every_claim_that_exists_is_tested_here():
-    every = [
-        WORSENS,
-        IMPROVES,
-        BEATS,
-        LARGER,
-        N_MINUS_1,
-        HALF,
-        SAVES,
-        WINS,
-        SMALL_LOSE,
-        LONGER,
-    ]
-    every += [BOTTLENECK, EQUAL, *ARMS, *GAINS]
+    every = [WORSENS, IMPROVES, BEATS, LARGER, N_MINUS_1, HALF, SAVES, WINS]
+    every += [SMALL_LOSE, LONGER, BOTTLENECK, EQUAL, *ARMS, *GAINS]
     every += ["optimum_moves_with_size", "wider_attention_wins", "width_has_an_optimum"]
     assert names(CLAIMS) == sorted(every)
 
@@ -116,83 +127,59 @@ def test_every_claim_that_exists_is_tested_here():
     ],
     ids=["better", "worse", "no further", "alike"],
 )
-def test_larger_heads_are_judged_by_all_of_their_curve(tmp_path, truth, expected):
-    sweep = Sweep(labels={"fixed": "fixed"})
-    for size in (3, 7, 13, 29):
-        add(sweep, "fixed", Model(64, 4, size), truth(size))
-    found = judged(sweep, LARGER, tmp_path)
+def test_larger_heads_are_judged_by_all_of_their_curve(truth, expected):
+    sizes = (3, 7, 13, 29)
+    sweep = of(("fixed", Model(64, 4, size), truth(size)) for size in sizes)
+    found = judged(sweep, LARGER)
     assert found.verdict == expected
     assert "rom 3 to 29 head sizes" in found.sentence
     assert "still from 7 to 29" in found.sentence
 
 
-def test_arms_that_differ_less_than_the_margin_are_called_alike(tmp_path):
-    sweep = figure(flat)
-    sweep.margin = {sweep.metric: {"size": "3 %", "reason": "No one would mind."}}
-    found = verdicts(sweep, tmp_path / "wide")
+def test_arms_that_differ_less_than_the_margin_are_called_alike():
+    wide = {METRIC: {"size": "3 %", "reason": "No one would mind."}}
+    found = verdicts(figure(flat, margin=wide))
     assert {verdict.verdict for verdict in found.values()} == {SAME}
     assert "All within 3 %: No one would mind." in found[WORSENS].sentence
-    sweep.margin = {sweep.metric: {"size": 0.01, "reason": "Everyone would."}}
-    found = verdicts(sweep, tmp_path / "narrow")
+    narrow = {METRIC: {"size": 0.01, "reason": "Everyone would."}}
+    found = verdicts(figure(flat, margin=narrow))
     assert {verdict.verdict for verdict in found.values()} == {OPEN}
     assert found[WORSENS].numbers["price"]["seeds"] > 5
     assert "A decision needs about" in found[WORSENS].sentence
 
 
-def test_where_higher_is_better_the_same_numbers_say_the_opposite(tmp_path):
+def test_where_higher_is_better_the_same_numbers_say_the_opposite():
     def mirrored(model):
         return 100.0 - generous(model)
 
-    loss = answers(figure(mirrored), tmp_path / "loss")
-    accuracy = answers(as_accuracy(figure(mirrored)), tmp_path / "accuracy")
+    loss = answers(figure(mirrored))
+    accuracy = answers(as_accuracy(figure(mirrored)))
     assert set(accuracy.values()) == {SUPPORTED}
     assert loss[IMPROVES] == loss[WORSENS] == NOT
 
 
-def test_the_strict_form_admits_no_larger_model(tmp_path):
+def test_the_strict_form_admits_no_larger_model():
     """A fixed model does not count if it wins only because it has more parameters."""
 
     def large_wins(model):
-        return (
-            30.0
-            if model.size["params_total"] > 7e6
-            else 60.0 - model.embedding_size / 8
-        )
+        return 30.0 if model.size["params_total"] > 7e6 else stingy(model)
 
     grid = Grid(fixed_heads=(2, 4, 8, 331))
     assert Model(64, 331, 32).size["params_total"] > 7e6
-    found = verdicts(figure(large_wins, grid), tmp_path)[BEATS]
+    found = verdicts(figure(large_wins, grid))[BEATS]
     assert found.verdict == NOT
     assert not any("331" in one["words"] for one in found.numbers["contrasts"])
 
 
-def test_what_else_varies_in_an_arm_is_not_mixed_up_and_a_missing_arm_is_named(
-    tmp_path,
-):
+def test_what_else_varies_in_an_arm_is_not_mixed_up_and_a_missing_arm_is_named():
     sweep = figure(generous)
     values = {"model.embedding_size": 64, "model.heads": 4, "model.layers": 5}
-    sweep.add("standard", values, Model(64, 4, 16), {0: 41.0, 1: 42.0})
-    found = verdicts(sweep, tmp_path / "varies")[WORSENS]
+    sweep.add("standard", Model(64, 4, 16), [41.0, 42.0], values)
+    found = verdicts(sweep)[WORSENS]
     assert found.verdict == OPEN
     assert "different values of model.heads" in found.sentence
     sweep.points = [point for point in sweep.points if point["arm"] != "standard"]
-    assert "no arm standard" in verdicts(sweep, tmp_path / "missing")[WORSENS].sentence
-
-
-def test_verdicts_are_kept_beside_the_table(tmp_path):
-    figure(generous).write(tmp_path)
-    path = tmp_path / "tables" / "fig1.claims.json"
-    [verdicts] = judge(
-        tmp_path, write_tables(tmp_path, collect(tmp_path, ["fig1"]))
-    ).values()
-    kept = [
-        (one["verdict"], one["sentence"])
-        for one in json.loads(path.read_text())["verdicts"]
-    ]
-    assert kept == [(one.verdict, one.sentence) for one in verdicts]
-    before = path.read_bytes()
-    judge(tmp_path, write_tables(tmp_path, collect(tmp_path)))
-    assert path.read_bytes() == before
+    assert "no arm standard" in verdicts(sweep)[WORSENS].sentence
 
 
 @pytest.mark.parametrize(
@@ -205,13 +192,18 @@ def test_verdicts_are_kept_beside_the_table(tmp_path):
     ids=["heads alone differ", "the feed-forward size too", "the parameters too"],
 )
 def test_standard_models_are_compared_if_they_differ_in_heads_only(
-    tmp_path, sizes, feedforward, expected
+    sizes, feedforward, expected
 ):
-    sweep = Sweep(labels={"standard": "standard"})
-    for heads, size, layer in zip((2, 4, 8), sizes, feedforward, strict=True):
-        values = {"model.heads": heads, "model.feedforward_size": layer}
-        add(sweep, "standard", Model(64, heads, size), 40.0 + heads, values)
-    found = judged(sweep, WORSENS, tmp_path)
+    sweep = of(
+        (
+            "standard",
+            Model(64, heads, size),
+            40.0 + heads,
+            {"model.heads": heads, "model.feedforward_size": layer},
+        )
+        for heads, size, layer in zip((2, 4, 8), sizes, feedforward, strict=True)
+    )
+    found = judged(sweep, WORSENS)
     assert found.verdict == expected
     if expected is OPEN:
         assert found.sentence == (
@@ -228,50 +220,19 @@ def test_standard_models_are_compared_if_they_differ_in_heads_only(
         ((lambda n: n - 1, lambda n: n - 1), (SUPPORTED, NOT)),
         ((lambda n: 99, lambda n: 99), (NOT, NOT)),
     ],
-    ids=[
-        "as derived",
-        "as in the theorem",
-        "a mask changes nothing",
-        "no head suffices",
-    ],
+    ids=["as derived", "as in the theorem", "a mask changes nothing", "no knee"],
 )
-def test_the_knee_is_where_the_error_collapses(tmp_path, knees, expected):
-    found = answers(theorem1(*knees, seeds=7), tmp_path)
+def test_the_knee_is_where_the_error_collapses(knees, expected):
+    found = answers(theorem1(*knees, seeds=7))
     assert (found[N_MINUS_1], found[HALF]) == expected
 
 
-def judged(sweep: Sweep, claim: str, folder: Path) -> Verdict:
-    sweep.claims = [claim]
-    [verdict] = verdicts_on(sweep.table(folder))
-    return verdict
-
-
-def add(
-    sweep: Sweep,
-    arm: str,
-    model: Model,
-    value: float,
-    values: Mapping[str, Any] | None = None,
-    matched: Mapping[str, Any] | None = None,
-) -> None:
-    """Add a point with five noisy values. Its settings are the number and the size of heads."""
-    varied = {"model.heads": model.heads, "model.head_size": model.head_size}
-    noise = (
-        random.Random(f"{arm}{model}{values}{seed}").gauss(0, 0.01) for seed in range(5)
-    )
-    sweep.add(
-        arm, values or varied, model, dict(enumerate(value + n for n in noise)), matched
-    )
-
-
-def law(fixed_factor: float) -> Truth:
+def law(fixed_factor):
     """Return a power law of the loss. Heads of size 29 need `fixed_factor` times the parameters."""
 
-    def perplexity(model: Model) -> float:
-        size = model.size["params_total"] / (
-            fixed_factor if model.head_size == 29 else 1
-        )
-        return math.exp(40 * size**-0.2)
+    def perplexity(model):
+        factor = fixed_factor if model.head_size == 29 else 1
+        return math.exp(40 * (model.size["params_total"] / factor) ** -0.2)
 
     return perplexity
 
@@ -281,29 +242,20 @@ def law(fixed_factor: float) -> Truth:
     [(0.8, SUPPORTED), (1.25, NOT), (1.0, OPEN)],
     ids=["fewer", "more", "as many"],
 )
-def test_parameters_are_saved_where_the_truth_takes_fewer(tmp_path, factor, expected):
+def test_parameters_are_saved_where_the_truth_takes_fewer(factor, expected):
     grid = Grid(head_size=29)
-    found = judged(figure(law(factor), grid), SAVES, tmp_path)
+    found = judged(figure(law(factor), grid), SAVES)
     assert found.verdict == expected
 
 
 @pytest.mark.parametrize(
-    ("sizes", "expected", "first"),
-    [  # embedding size, heads, perplexity, spread
-        (
-            [(64, 2, 37, 6), (64, 4, 39, 0.1), (64, 8, 40, 0.1)],
-            SUPPORTED,
-            "4 heads over 8 ",
-        ),
+    ("points", "expected", "first"),
+    [
+        ([(64, 2, 37, 6), (64, 4, 39), (64, 8, 40)], SUPPORTED, "4 heads over 8 "),
         (
             [
-                *((64, 4, 41, 0.1), (64, 8, 40, 0.1), (96, 4, 41, 6), (96, 8, 38, 6)),
-                *(
-                    (128, 4, 30, 0.1),
-                    (128, 8, 33, 0.1),
-                    (160, 4, 30, 0.1),
-                    (160, 8, 33, 0.1),
-                ),
+                *((64, 4, 41), (64, 8, 40), (96, 4, 41, 6), (96, 8, 38, 6)),
+                *((128, 4, 30), (128, 8, 33), (160, 4, 30), (160, 8, 33)),
             ],
             NOT,
             "4 heads over 8 at embedding size 64",
@@ -312,15 +264,17 @@ def test_parameters_are_saved_where_the_truth_takes_fewer(tmp_path, factor, expe
     ids=["one of several holds", "one of all fails"],
 )
 def test_the_contrast_that_decides_is_named_before_a_larger_uncertain_one(
-    tmp_path, sizes, expected, first
+    points, expected, first
 ):
-    sweep = Sweep(labels={"standard": "standard"})
-    for width, heads, mean, spread in sizes:
+    """A point is an embedding size, a number of heads, a mean and a spread of 0.1 or more."""
+    sweep = Sweep()
+    for width, heads, mean, *wide in points:
         rng = random.Random(f"{width}{heads}")
-        measured = {seed: mean + spread * rng.gauss(0, 1) for seed in range(8)}
+        spread = wide[0] if wide else 0.1
+        measured = [mean + spread * rng.gauss(0, 1) for _ in range(8)]
         values = {"model.embedding_size": width, "model.heads": heads}
-        sweep.add("standard", values, Model(width, heads, width // heads), measured)
-    found = judged(sweep, WORSENS, tmp_path)
+        sweep.add("standard", Model(width, heads, width // heads), measured, values)
+    found = judged(sweep, WORSENS)
     assert found.verdict == expected
     assert found.effect.startswith(first)
 
@@ -351,20 +305,17 @@ def test_the_contrast_that_decides_is_named_before_a_larger_uncertain_one(
     ],
 )
 def test_a_claim_on_one_size_is_not_judged_where_another_changes_with_it(
-    tmp_path, claim, arms, words
+    claim, arms, words
 ):
-    sweep = Sweep(labels=dict.fromkeys(arms, "an arm"))
-    for arm, models in arms.items():
-        for place, model in enumerate(starmap(Model, models)):
-            add(sweep, arm, model, 40.0 - place)
-    found = judged(sweep, claim, tmp_path)
-    assert found.verdict == OPEN
-    assert words in found.sentence
+    sweep = of(
+        (arm, Model(*sizes), 40.0 - place)
+        for arm, models in arms.items()
+        for place, sizes in enumerate(models)
+    )
+    assert words in why_open(sweep, claim)
 
 
-def as_accuracy(
-    sweep: Sweep, change: Callable[[float], float] = lambda value: value
-) -> Sweep:
+def as_accuracy(sweep, change=lambda value: value):
     for result in sweep.results.values():
         result["metrics"] = {"test/accuracy": change(result["metrics"][sweep.metric])}
     sweep.metric = "test/accuracy"
@@ -372,22 +323,19 @@ def as_accuracy(
 
 
 @pytest.mark.parametrize(("spread", "known"), [(1.0, True), (90.0, False)])
-def test_an_interval_wider_than_percentages_can_differ_is_none(tmp_path, spread, known):
+def test_an_interval_wider_than_percentages_can_differ_is_none(spread, known):
     rng = random.Random(0)
     sweep = as_accuracy(
         figure1(law(0.8), seeds=4), lambda _: 0.5 + spread * rng.gauss(0, 0.01)
     )
-    found = judged(sweep, IMPROVES, tmp_path)
+    found = judged(sweep, IMPROVES)
     assert found.verdict == OPEN
     assert ("[no interval]" not in found.effect) == known
 
 
-def test_parameters_are_saved_of_a_loss_only(tmp_path):
-    found = judged(
-        as_accuracy(figure1(law(0.8)), lambda loss: 1 / loss), SAVES, tmp_path
-    )
-    assert found.verdict == OPEN
-    assert "metric that is a loss" in found.sentence
+def test_parameters_are_saved_of_a_loss_only():
+    sweep = as_accuracy(figure1(law(0.8)), lambda loss: 1 / loss)
+    assert "metric that is a loss" in why_open(sweep, SAVES)
 
 
 @pytest.mark.parametrize(
@@ -395,18 +343,15 @@ def test_parameters_are_saved_of_a_loss_only(tmp_path):
     [(3.0, SUPPORTED), (-3.0, NOT), (0.0, OPEN)],
     ids=["better", "worse", "alike"],
 )
-def test_matched_points_are_compared_with_what_they_are_matched_to(
-    tmp_path, bonus, expected
-):
+def test_matched_points_are_compared_with_what_they_are_matched_to(bonus, expected):
     def truth(model):
         return 43.0 - (bonus if model.head_size == 32 else 0)
 
     sweep = figure(truth)
     # The arm `other` is in no pair, so the verdict must not name the count that it matches.
-    sweep.labels = {**sweep.labels, "other": "matched to a number"}
     match = {"to": "7,000", "count": "flops_per_token", "error": 0.0}
     add(sweep, "other", Model(67, 5, 3), 43.0, matched=match)
-    found = judged(sweep, WINS, tmp_path)
+    found = judged(sweep, WINS)
     assert found.verdict == expected
     matched = {
         p["run"][:-3] for p in sweep.points if p["matched"] and p["arm"] != "other"
@@ -417,15 +362,13 @@ def test_matched_points_are_compared_with_what_they_are_matched_to(
     assert contrast["value"] == pytest.approx(math.log(43 / (43 - bonus)), abs=0.004)
 
 
-def test_a_point_that_is_the_run_it_is_matched_to_is_no_pair(tmp_path):
-    sweep = Sweep(labels={"standard": "standard", "fixed": "fixed"})
+def test_a_point_that_is_the_run_it_is_matched_to_is_no_pair():
+    sweep = Sweep()
     same = Model(64, 2, 32)
-    sweep.add("fixed", {"model.heads": 2}, same, {0: 40.0, 1: 41.0})
+    sweep.add("fixed", same, [40.0, 41.0])
     match = {"to": "fixed heads=2", "count": "params_total", "error": 0.0}
-    sweep.add("standard", {"model.heads": 2}, same, {0: 40.0, 1: 41.0}, match)
-    found = judged(sweep, WINS, tmp_path)
-    assert found.verdict == OPEN
-    assert "No other arm has runs of its own" in found.sentence
+    sweep.add("standard", same, [40.0, 41.0], matched=match)
+    assert "No other arm has runs of its own" in why_open(sweep, WINS)
 
 
 @pytest.mark.parametrize(
@@ -438,52 +381,43 @@ def test_a_point_that_is_the_run_it_is_matched_to_is_no_pair(tmp_path):
     ],
     ids=["small heads lose", "small heads win", "alike", "at one width only"],
 )
-def test_small_heads_are_judged_at_each_width(tmp_path, truth, expected):
-    sweep = Sweep(labels={"narrow": "narrow", "wide": "wide"})
-    for arm, width in (("narrow", 32), ("wide", 128)):
-        for heads in (2, 4, 8, 16):
-            size = width // heads
-            add(sweep, arm, Model(32, heads, size), truth(width, size))
-    found = judged(sweep, SMALL_LOSE, tmp_path)
+def test_small_heads_are_judged_at_each_width(truth, expected):
+    sweep = of(
+        (arm, Model(32, heads, width // heads), truth(width, width // heads))
+        for arm, width in (("narrow", 32), ("wide", 128))
+        for heads in (2, 4, 8, 16)
+    )
+    found = judged(sweep, SMALL_LOSE)
     assert found.verdict == expected
-    assert {one["words"][-3:].strip() for one in found.numbers["contrasts"]} == {
-        "32",
-        "128",
-    }
+    widths = {one["words"].split()[-1] for one in found.numbers["contrasts"]}
+    assert widths == {"32", "128"}
 
 
 @pytest.mark.parametrize(
-    ("truth", "lengths", "expected", "told"),
+    ("truth", "lengths", "expected"),
     [
-        (
-            lambda n, size: -min(size, n / 2),
-            (5, 23),
-            SUPPORTED,
-            "rom heads of 1 to 11 at n = 23",
-        ),
-        (
-            lambda n, size: -min(size, 30 / n),
-            (5, 23),
-            NOT,
-            "rom heads of 1 to 11 at n = 23",
-        ),
-        (lambda n, size: 0.0, (5, 23), OPEN, "rom heads of 1 to 11 at n = 23"),
-        (lambda n, size: -size, (5,), OPEN, "two sequence lengths"),
+        (lambda n, size: -min(size, n / 2), (5, 23), SUPPORTED),
+        (lambda n, size: -min(size, 30 / n), (5, 23), NOT),
+        (lambda n, size: 0.0, (5, 23), OPEN),
+        (lambda n, size: -size, (5,), OPEN),
     ],
     ids=["a knee at n / 2", "an earlier knee", "no gain at any n", "one length"],
 )
-def test_the_gain_of_larger_heads_is_compared_between_lengths(
-    tmp_path, truth, lengths, expected, told
-):
-    sweep = Sweep(labels={"heads": "heads"}, metric="test/loss")
-    for n in lengths:
-        for size in (1, 3, 11):
-            values = {"task.sequence_length": n, "model.head_size": size}
-            # Longer contexts are better by themselves, which must not count.
-            add(sweep, "heads", Model(64, n, size), 60 - n + truth(n, size), values)
-    found = judged(sweep, LONGER, tmp_path)
+def test_the_gain_of_larger_heads_is_compared_between_lengths(truth, lengths, expected):
+    # Longer contexts are better by themselves, which must not count.
+    points = (
+        (
+            "heads",
+            Model(64, n, size),
+            60 - n + truth(n, size),
+            {"task.sequence_length": n, "model.head_size": size},
+        )
+        for n, size in product(lengths, (1, 3, 11))
+    )
+    found = judged(of(points, metric="test/loss"), LONGER)
     assert found.verdict == expected
-    assert told in found.sentence
+    compared = "rom heads of 1 to 11 at n = 23"
+    assert (compared if 23 in lengths else "two sequence lengths") in found.sentence
 
 
 @pytest.mark.parametrize(
@@ -496,17 +430,16 @@ def test_the_gain_of_larger_heads_is_compared_between_lengths(
     ],
     ids=["large gain more", "small gain more", "one size does", "alike"],
 )
-def test_what_more_heads_are_worth_is_compared_between_their_sizes(
-    tmp_path, gains, expected
-):
-    sweep = Sweep(labels=dict(zip(("smallest", "small", "large"), gains, strict=True)))
-    for arm, (size, gain) in zip(sweep.labels, gains.items(), strict=True):
-        for heads in (2, 4, 16):
-            # Larger heads are better by themselves, which must not count.
-            add(
-                sweep, arm, Model(64, heads, size), (60 - size) * heads ** (-gain / 100)
-            )
-    found = judged(sweep, BOTTLENECK, tmp_path)
+def test_what_more_heads_are_worth_is_compared_between_their_sizes(gains, expected):
+    # Larger heads are better by themselves, which must not count.
+    sweep = of(
+        (arm, Model(64, heads, size), (60 - size) * heads ** (-gain / 100))
+        for arm, (size, gain) in zip(
+            ("least", "small", "large"), gains.items(), strict=True
+        )
+        for heads in (2, 4, 16)
+    )
+    found = judged(sweep, BOTTLENECK)
     assert found.verdict == expected
     assert (
         "rom 2 to 16 heads with heads of 32, and not with heads of 4" in found.sentence
@@ -521,99 +454,82 @@ def test_what_more_heads_are_worth_is_compared_between_their_sizes(
     [(41.0, 43.0, SUPPORTED), (41.0, 39.0, NOT), (40.0, 40.0, SAME)],
     ids=["equal is best", "one schedule is better", "alike"],
 )
-def test_one_size_in_all_layers_is_compared_with_schedules(
-    tmp_path, rising, falling, expected
-):
-    labels = {"equal": "equal", "rising": "rising", "falling": "falling"}
-    sweep = Sweep(labels=labels, margin=MARGIN)
-    for arm, truth in (("equal", 40.0), ("rising", rising), ("falling", falling)):
-        for heads in (3, 5):  # more heads are better, and so is being larger
-            values = {
-                "model.heads": heads,
-                "model.attention.name": arm,
-            }  # so that runs differ
-            add(sweep, arm, Model(64, heads, 8), truth - heads, values)
+def test_one_size_in_all_layers_is_compared_with_schedules(rising, falling, expected):
+    # More heads are better. The names of the arms make their runs differ.
+    sweep = of(
+        (
+            (arm, Model(64, heads, 8), truth - heads, named(arm, heads=heads))
+            for arm, truth in (("equal", 40), ("rising", rising), ("falling", falling))
+            for heads in (3, 5)
+        ),
+        margin=MARGIN,
+    )
     add(sweep, "rising", Model(64, 3, 99), 3.0, {"model.heads": 3, "x": 1})
-    found = judged(sweep, EQUAL, tmp_path)
+    found = judged(sweep, EQUAL)
     assert found.verdict == expected
     if expected == NOT:  # what contradicts the claim is named first
         assert "over falling sizes worse by" in found.effect
         assert found.sentence.startswith(found.effect[0].upper() + found.effect[1:])
-    sweep.points = [point for point in sweep.points if point["arm"] != "falling"]
     sweep.points = [
-        p for p in sweep.points if p["arm"] != "rising" or "x" in p["values"]
+        point
+        for point in sweep.points
+        if point["arm"] == "equal" or "x" in point["values"]
     ]
-    found = judged(sweep, EQUAL, tmp_path / "unequal")
+    found = judged(sweep, EQUAL)
     assert "No model of the arm rising has as many heads" in found.sentence
 
 
-def test_without_a_standard_arm_the_rival_is_the_one_that_is_matched(tmp_path):
-    sweep = Sweep(labels={"keys": "keys", "values": "values"})
+def test_without_a_standard_arm_the_rival_is_the_one_that_is_matched():
+    sweep = Sweep()
     for size in (3, 5):
         values = {"model.head_size": size}
-        add(sweep, "keys", Model(64, 3, size), 41.0, values)
         match = {"to": f"keys head_size={size}", "count": "params_total", "error": 0.0}
+        add(sweep, "keys", Model(64, 3, size), 41.0, values)
         add(sweep, "values", Model(64, 2, size), 43.0, values, match)
-    found = judged(sweep, WINS, tmp_path)
+    found = judged(sweep, WINS)
     assert found.verdict == SUPPORTED
     assert "keys over values" in found.sentence
-    add(
-        sweep,
-        "both",
-        Model(64, 7, 3),
-        42.0,
-        {"model.head_size": 3},
-        {**match, "to": "7,000"},
-    )
-    assert judged(sweep, WINS, tmp_path / "a number").verdict == SUPPORTED
-    add(sweep, "both", Model(64, 7, 5), 42.0, {"model.head_size": 5}, match)
-    found = judged(sweep, WINS, tmp_path / "two")
-    assert found.verdict == OPEN
-    assert (
-        "The arms values and both have matched points, but none of these arms is called standard"
-        in found.sentence
-    )
+    to_a_number = match | {"to": "7,000"}
+    add(sweep, "both", Model(64, 7, 3), 42.0, {"model.head_size": 3}, to_a_number)
+    assert judged(sweep, WINS).verdict == SUPPORTED
+    add(sweep, "both", Model(64, 7, 5), 42.0, values, match)
+    words = "values and both have matched points, but none of these"
+    assert words in why_open(sweep, WINS)
 
 
-def rounds(folder, first, second, seeds, looks=()):
+TO_STANDARD = {"to": "standard heads=4", "count": "params_total", "error": 0.0}
+
+
+def rounds(first, second, seeds, looks=()):
     """Return the verdict on two arms with these values, after earlier rounds of this many seeds."""
-    sweep = Sweep(
-        claims=[WINS], labels={"standard": "", "fixed": ""}, metric="test/loss"
-    )
-    sweep.error = 0.2
-    to = {"to": "standard heads=4", "count": "params_total", "error": 0.0}
-    for arm, values, heads, matched in (
-        ("standard", first, 4, None),
-        ("fixed", second, 8, to),
-    ):
-        own = dict(enumerate(values[:seeds]))
-        sweep.add(arm, {"model.heads": heads}, Model(64, heads, 16), own, matched)
-    table = sweep.table(folder)
-    firsts = {point["arm"]: point["run"] for point in reversed(sweep.points)}
-    looked = [{"seeds_judged": dict.fromkeys(firsts.values(), look)} for look in looks]
-    [verdict] = verdicts_on(
-        replace(table, provenance={"rounds": looked} if looked else {})
-    )
+    sweep = Sweep(claims=[WINS], error=0.2)
+    sweep.add("standard", Model(64, 4, 16), first[:seeds])
+    sweep.add("fixed", Model(64, 8, 16), second[:seeds], matched=TO_STANDARD)
+    firsts = [sweep.points[0]["run"], sweep.points[seeds]["run"]]
+    looked = [{"seeds_judged": dict.fromkeys(firsts, look)} for look in looks]
+    table = replace(sweep.table(), provenance={"rounds": looked})
+    [verdict] = verdicts_on(table)
     return verdict
 
 
-def test_an_answer_of_an_earlier_round_stays(tmp_path):
+@pytest.mark.parametrize(
+    ("seeds", "looks", "expected"),
+    [(5, [], OPEN), (8, [5], NOT), (12, [5, 8], NOT), (12, [5], OPEN)],
+)
+def test_an_answer_of_an_earlier_round_stays(seeds, looks, expected):
     luck = random.Random(328)
     arms = [[luck.gauss(mean, 1) for _ in range(12)] for mean in (30, 30.7)]
-    assert rounds(tmp_path / "5", *arms, 5).verdict is Decision.UNDECIDED
-    assert rounds(tmp_path / "8", *arms, 8, [5]).verdict is Decision.NOT_SUPPORTED
-    assert rounds(tmp_path / "12", *arms, 12, [5, 8]).verdict is Decision.NOT_SUPPORTED
-    assert rounds(tmp_path / "at once", *arms, 12, [5]).verdict is Decision.UNDECIDED
+    assert rounds(*arms, seeds, looks).verdict is expected
 
 
-def test_intervals_that_lie_apart_decide_nothing(tmp_path):
+def test_intervals_that_lie_apart_decide_nothing():
     """The first three seeds were lucky. Later seeds cannot make the intersection non-empty."""
     first = [40.0, 40.1, 39.9, *[40.0 + 0.01 * seed for seed in range(17)]]
     second = [30.0, 30.11, 29.91, *[50.0 + 0.013 * seed for seed in range(17)]]
-    early = rounds(tmp_path / "early", first, second, 3)
-    assert early.verdict is Decision.SUPPORTED
-    found = rounds(tmp_path / "late", first, second, 20, [3])
-    assert found.verdict is Decision.UNDECIDED
+    early = rounds(first, second, 3)
+    assert early.verdict is SUPPORTED
+    found = rounds(first, second, 20, [3])
+    assert found.verdict is OPEN
     assert "intervals of different interim analyses do not overlap" in found.sentence
     assert "price" not in found.numbers
     [one] = found.numbers["contrasts"]
@@ -626,34 +542,30 @@ RATE = "optimizer.learning_rate"
 @pytest.mark.parametrize(
     ("mean", "expected"), [(27.0, SUPPORTED), (30.0, OPEN), (33.0, OPEN)]
 )
-def test_a_claim_has_a_verdict_only_if_it_has_it_with_either_rate(
-    tmp_path, mean, expected
-):
+def test_a_claim_has_a_verdict_only_if_it_has_it_with_either_rate(mean, expected):
     """Trials cannot tell two rates of the fixed arm apart. With the chosen rate, the arm wins."""
     luck = random.Random(4)
-    sweep = Sweep(claims=[WINS], labels={"standard": "", "fixed": ""})
-    four, eight = {"model.heads": 4}, {"model.heads": 8}
-    to = {"to": "standard heads=4", "count": "params_total", "error": 0.0}
-    for arm, values, model, own, matched in (
-        ("standard", four, Model(64, 4, 16), 30.0, None),
-        ("fixed", eight, Model(64, 8, 16), 27.0, to),
-        ("fixed", {**eight, RATE: 0.02}, Model(64, 8, 17), mean, to),
+    sweep = Sweep(claims=[WINS])
+    eight = {"model.heads": 8}
+    for arm, model, own, values, matched in (
+        ("standard", Model(64, 4, 16), 30.0, {"model.heads": 4}, None),
+        ("fixed", Model(64, 8, 16), 27.0, eight, TO_STANDARD),
+        ("fixed", Model(64, 8, 17), mean, {**eight, RATE: 0.02}, TO_STANDARD),
     ):
-        measured = {seed: luck.gauss(own, 0.2) for seed in range(9)}
-        sweep.add(arm, values, model, measured, matched)
+        measured = [luck.gauss(own, 0.2) for _ in range(9)]
+        sweep.add(arm, model, measured, values, matched)
     for point in sweep.points[-9:]:
         point["alternative_to"] = eight
-    table = sweep.table(tmp_path)
+    table = sweep.table()
     [verdict] = verdicts_on(table)
     assert verdict.verdict is expected
     assert ("depends on the learning rate" in verdict.sentence) == (expected is OPEN)
     [contrast] = verdict.numbers["contrasts"]
     assert contrast["low"] < math.log(30 / max(27, mean))
     assert contrast["high"] > math.log(30 / 27)
-    alternatives = {
-        r["point"]: r["alternative_to"] for r in table.rows if r.get("alternative_to")
-    }
-    assert alternatives == {"heads=8 learning_rate=0.02": "fixed heads=8"}
+    [*_, alternative] = table.rows
+    assert alternative["point"] == "heads=8 learning_rate=0.02"
+    assert alternative["alternative_to"] == "fixed heads=8"
 
 
 # Claims about modern decoders.
@@ -678,50 +590,64 @@ class Cached(Model):
         return {**super().size, "cache_bytes_per_token": kept}
 
 
+def named(arm, **sizes):
+    """Return the settings of a point, with the name of its arm as that of its attention."""
+    settings = {f"model.{key}": value for key, value in sizes.items()}
+    return {**settings, "model.attention.name": arm}
+
+
 def two_arms(claim, gain, width=32):
     """Return a sweep of two arms with two models each. The first arm is better by `gain`."""
-    sweep = Sweep(labels={arm: arm for arm in ARMS[claim]}, margin=MARGIN)
-    for arm, truth in zip(ARMS[claim], (40 - gain, 40), strict=True):
-        for heads in (2, 4):
-            size = (width if arm == ARMS[claim][0] else 32) // heads
-            values = {
-                "model.heads": heads,
-                "model.attention.name": arm,
-            }  # so that runs differ
-            add(sweep, arm, Cached(64, heads, size), truth - heads, values)
-    return sweep
+    winner, rival = ARMS[claim]
+    return of(
+        (
+            (
+                arm,
+                Cached(64, heads, own // heads),
+                truth - heads,
+                named(arm, heads=heads),
+            )
+            for arm, own, truth in ((winner, width, 40 - gain), (rival, 32, 40))
+            for heads in (2, 4)
+        ),
+        margin=MARGIN,
+    )
 
 
 @pytest.mark.parametrize("claim", ARMS)
 @pytest.mark.parametrize(
     ("gain", "expected"), [(2.0, SUPPORTED), (-2.0, NOT), (0.0, SAME)]
 )
-def test_an_arm_is_compared_with_its_rival(tmp_path, claim, gain, expected):
-    found = judged(two_arms(claim, gain), claim, tmp_path)
+def test_an_arm_is_compared_with_its_rival(claim, gain, expected):
+    found = judged(two_arms(claim, gain), claim)
     assert found.verdict == expected
     assert "{} over {} at equal ".format(*ARMS[claim]) in found.sentence.lower()
 
 
 @pytest.mark.parametrize("claim", ARMS)
-def test_arms_of_other_sizes_are_not_compared(tmp_path, claim):
-    found = judged(two_arms(claim, 2.0, width=48), claim, tmp_path)
-    assert found.verdict is OPEN
-    assert (
-        "points of {} and {} differ in ".format(*ARMS[claim]) in found.sentence.lower()
-    )
+def test_arms_of_other_sizes_are_not_compared(claim):
+    words = "points of {} and {} differ in ".format(*ARMS[claim])
+    assert words in why_open(two_arms(claim, 2.0, width=48), claim).lower()
 
 
-def gains(claim, first, second, width=32):
-    sweep = Sweep(labels={arm: arm for arm in GAINS[claim]}, margin=MARGIN)
-    for arm, gain in zip(GAINS[claim], (first, second), strict=True):
-        for size in (2, 4, 16):
-            # One arm is better by itself, which must not count.
-            truth = (60 if arm == GAINS[claim][0] else 53) * math.exp(
-                -gain / 100 * math.log2(size)
+def gains(claim, first, second):
+    """Return a sweep in which larger heads gain this much, in per cent per doubling."""
+    one, other = GAINS[claim]
+
+    # One arm is better by itself, which must not count.
+    return of(
+        (
+            (
+                arm,
+                Model(64, 32 // size, size),
+                alone * math.exp(-gain / 100 * math.log2(size)),
+                named(arm, head_size=size),
             )
-            values = {"model.head_size": size, "model.attention.name": arm}
-            add(sweep, arm, Model(64, width // size, size), truth, values)
-    return sweep
+            for arm, alone, gain in ((one, 60, first), (other, 53, second))
+            for size in (2, 4, 16)
+        ),
+        margin=MARGIN,
+    )
 
 
 @pytest.mark.parametrize("claim", GAINS)
@@ -730,20 +656,19 @@ def gains(claim, first, second, width=32):
     [(4.0, 1.0, SUPPORTED), (1.0, 4.0, NOT), (3.0, 3.0, SAME)],
 )
 def test_the_gain_of_larger_heads_is_compared_between_arms(
-    tmp_path, claim, first, second, expected
+    claim, first, second, expected
 ):
-    found = judged(gains(claim, first, second), claim, tmp_path)
+    found = judged(gains(claim, first, second), claim)
     assert found.verdict == expected
-    words = "rom heads of 2 to 16 at width 32 for {}, and not for {}".format(
-        *GAINS[claim]
-    )
+    one, other = GAINS[claim]
+    words = f"rom heads of 2 to 16 at width 32 for {one}, and not for {other}"
     assert words in found.sentence
 
 
 @pytest.mark.parametrize("claim", GAINS)
-def test_gains_are_compared_at_one_width(tmp_path, claim):
+def test_gains_are_compared_at_one_width(claim):
     sweep = gains(claim, 4.0, 1.0)
-    arm = GAINS[claim][0]
-    add(sweep, arm, Model(64, 3, 8), 50.0, {"model.head_size": 8})
-    found = judged(sweep, claim, tmp_path)
-    assert "Points of {} and {} differ in width".format(*GAINS[claim]) in found.sentence
+    one, other = GAINS[claim]
+    add(sweep, one, Model(64, 3, 8), 50.0, {"model.head_size": 8})
+    words = f"Points of {one} and {other} differ in width"
+    assert words in why_open(sweep, claim)

@@ -5,7 +5,14 @@ import math
 import pytest
 
 from sweeper.results.verdict import Decision
-from tests.sweeper.results.claims.test_claims import MARGIN, Model, Sweep, add, judged
+from tests.sweeper.results.claims.test_claims import (
+    MARGIN,
+    Model,
+    add,
+    judged,
+    of,
+    why_open,
+)
 
 WIDTH = ("optimum_moves_with_size", "wider_attention_wins", "width_has_an_optimum")
 SUPPORTED, NOT, SAME, OPEN = Decision
@@ -21,14 +28,16 @@ class Equal(Model):
 
 def sweep(loss, ratios=(0.5, 1, 2, 4)):
     """Return a sweep with heads of size 16 in three embedding sizes. `octave` is log2(W/d)."""
-    made = Sweep(labels={"small": "", "medium": "", "large": ""}, margin=MARGIN)
-    for arm, embedding in zip(made.labels, (32, 64, 128), strict=True):
-        for ratio in ratios:
-            heads = round(ratio * embedding / 16)
-            values = {"model.embedding_size": embedding, "model.heads": heads}
-            truth = 40 * math.exp(loss(math.log2(ratio), embedding) / 100)
-            add(made, arm, Equal(embedding, heads, 16), truth, values)
-    return made
+    arms = (("small", 32), ("medium", 64), ("large", 128))
+
+    def point(arm, embedding, ratio):
+        heads = round(ratio * embedding / 16)
+        values = {"model.embedding_size": embedding, "model.heads": heads}
+        truth = 40 * math.exp(loss(math.log2(ratio), embedding) / 100)
+        return arm, Equal(embedding, heads, 16), truth, values
+
+    points = (point(*arm, ratio) for arm in arms for ratio in ratios)
+    return of(points, margin=MARGIN)
 
 
 @pytest.mark.parametrize(
@@ -46,18 +55,16 @@ def sweep(loss, ratios=(0.5, 1, 2, 4)):
     ],
     ids=["2d is best", "d is best", "wider", "narrower", "the best grows", "alike"],
 )
-def test_widths_are_judged_as_they_are(tmp_path, loss, expected):
+def test_widths_are_judged_as_they_are(loss, expected):
     for claim, verdict in zip(WIDTH, expected, strict=True):
-        assert judged(sweep(loss), claim, tmp_path / claim).verdict == verdict, claim
+        assert judged(sweep(loss), claim).verdict == verdict, claim
 
 
 @pytest.mark.parametrize("claim", WIDTH)
-def test_models_of_other_sizes_are_not_compared(tmp_path, claim):
+def test_models_of_other_sizes_are_not_compared(claim):
     made = sweep(lambda octave, d: octave)
     add(made, "large", Model(128, 5, 16), 40, {"model.heads": 5})
-    found = judged(made, claim, tmp_path)
-    assert found.verdict is OPEN
-    assert "embedding size 128 differ in" in found.sentence
+    assert "embedding size 128 differ in" in why_open(made, claim)
 
 
 @pytest.mark.parametrize(
@@ -67,6 +74,5 @@ def test_models_of_other_sizes_are_not_compared(tmp_path, claim):
         ("width_has_an_optimum", (0.5, 4), "three widths"),
     ],
 )
-def test_without_its_widths_a_claim_is_not_asked(tmp_path, claim, ratios, lacks):
-    found = judged(sweep(lambda octave, d: octave, ratios), claim, tmp_path)
-    assert lacks in found.sentence
+def test_without_its_widths_a_claim_is_not_asked(claim, ratios, lacks):
+    assert lacks in why_open(sweep(lambda octave, d: octave, ratios), claim)

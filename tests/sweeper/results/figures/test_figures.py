@@ -24,10 +24,22 @@ from sweeper.results.report.page import write_report
 from sweeper.store.errors import Faults
 from sweeper.store.numbers import short
 from sweeper.store.registry import FIGURES, names
-from tests.sweeper.results.finetuned import MODELS, Finetuned, score
-from tests.sweeper.results.grids import FEW, PAPER, by_hand, figure1, theorem1
 from tests.sweeper.results.report.reported import content_of
-from tests.sweeper.results.synthetic import METRIC, Model, Sweep
+from tests.sweeper.results.synthetic import (
+    METRIC,
+    MODELS,
+    PAPER,
+    Model,
+    Sweep,
+    by_hand,
+    edited,
+    few,
+    figure1,
+    finetuned,
+    one_arm,
+    score,
+    theorem1,
+)
 
 HOSTILE = "$\\foo$ _{x} <script>alert(1)</script>\x1b[31m\n\u202e=cmd() é \0" * 7
 
@@ -37,35 +49,14 @@ def half(arm, model, seed):
 
 
 def hostile():
-    sweep = figure1()
-    sweep.title = HOSTILE
+    sweep = figure1(title=HOSTILE)
     sweep.labels = {arm: HOSTILE + arm for arm in sweep.labels}
     return sweep
 
 
-def one_arm(key, measured, label="a", **about):
-    """Return a sweep of one arm. `measured` maps a value of `key` to the metrics of its seeds."""
-    sweep = Sweep(labels={"a": label}, claims=(), x=key, **about)
-    for place, (value, seeds) in enumerate(measured.items()):
-        model = Model(64, 2 + place, 16)
-        if key in ("model.heads", "model.head_size"):
-            model = replace(model, **{key.removeprefix("model."): value})
-        sweep.add("a", {key: value}, model, dict(enumerate(seeds)))
-    return sweep
-
-
-def edited(table, **cells):
-    """Return the table with changed cells. A function computes the cell from its row."""
-    made = [
-        {k: v(row) if callable(v) else v for k, v in cells.items()}
-        for row in table.rows
-    ]
-    rows = [row | own for row, own in zip(table.rows, made, strict=True)]
-    return replace(table, rows=rows)
-
-
-def draw(kind, table):
-    """Draw a table with the figure of this name."""
+def draw(kind, made):
+    """Draw a table or a sweep with the figure of this name."""
+    table = made.table() if isinstance(made, Sweep) else made
     return figure_of(replace(table, experiment={**table.experiment, "figure": kind}))
 
 
@@ -92,7 +83,7 @@ def lines_of(axes):
 
 
 SWEEPS = {
-    "few": lambda: figure1(grid=FEW, seeds=1),
+    "few": lambda: few(),
     "half": lambda: figure1(grid=PAPER, done=half),
     "none": lambda: figure1(done=lambda arm, model, seed: False),
     "hostile": hostile,
@@ -100,8 +91,8 @@ SWEEPS = {
         {"model/attention": ["multi_head", HOSTILE], "model.heads": [2, 3]}
     ),
     "contexts": theorem1,
-    "fine-tuned": lambda: Finetuned("fig2", seeds=3),
-    "fine-tuned, hostile": lambda: Finetuned(
+    "fine-tuned": lambda: finetuned("fig2", seeds=3),
+    "fine-tuned, hostile": lambda: finetuned(
         "table2b",
         about={
             "title": HOSTILE,
@@ -114,10 +105,8 @@ BY_EVERY = ("none", "hostile")  # drawn by each figure
 
 
 @pytest.mark.parametrize("name", SWEEPS)
-def test_a_figure_is_as_wide_as_a_column_and_no_text_is_clipped_or_covered(
-    tmp_path, name
-):
-    table = SWEEPS[name]().table(tmp_path)
+def test_a_figure_is_as_wide_as_a_column_and_no_text_is_clipped_or_covered(name):
+    table = SWEEPS[name]().table()
     own = str(table.experiment["figure"])
     for kind in names(FIGURES) if name in BY_EVERY else [own]:
         figure = draw(kind, table)
@@ -149,9 +138,7 @@ svg.hashsalt: another
 
 def test_files_hold_no_code_and_drawn_again_they_are_the_same_bytes(tmp_path):
     """Neither another process, nor its hash seed, nor a user's matplotlibrc changes the bytes."""
-    sweep = figure1(grid=FEW)
-    sweep.title = HOSTILE
-    sweep.write(tmp_path)
+    few(seeds=3, title=HOSTILE).write(tmp_path)
     (tmp_path / "matplotlibrc").write_text(MATPLOTLIBRC)
     paths = write_figures(tmp_path, collect(tmp_path))
     first = {path: path.read_bytes() for path in paths}
@@ -175,37 +162,38 @@ def test_files_hold_no_code_and_drawn_again_they_are_the_same_bytes(tmp_path):
 def test_a_figure_that_cannot_be_drawn_is_named_and_everything_else_is_written(
     tmp_path,
 ):
-    table = by_hand({"model.heads": [2, 3]}).table(tmp_path)
+    table = by_hand({"model.heads": [2, 3]}).table()
     tables = [replace(table, name=name) for name in ("first", "broken", "last")]
     tables[1] = edited(tables[1], seed="two")  # figures expect a number
     faults = Faults()
     written = write_figures(tmp_path, tables, faults)
-    assert {path.stem for path in written} == {"first", "last"}
     [fault] = map(str, faults)
     assert fault.startswith("broken: The figure curves cannot be drawn (ValueError: ")
     verdicts = {table.name: [] for table in tables}
     page = content_of(write_report(tmp_path, tables, verdicts, faults=faults))
-    assert set(page["figures"]) == {"first", "last"}
+    drawn = {path.stem for path in written}
+    assert drawn == {*page["figures"]} == {"first", "last"}
     assert len(page["experiments"]) == 3
 
 
-def test_every_seed_and_every_mean_is_drawn(tmp_path):
-    table = figure1(grid=PAPER, done=half).table(tmp_path)
+def test_every_seed_every_mean_and_every_interval_is_drawn():
+    table = figure1(grid=PAPER, done=half).table()
     found = panel.Curves(table, points(table, METRIC))
+    measured = [point for point in found.points if point.values]
     figure = draw("fig1", table)
     for axes, column in zip(figure.axes, (*fig1.TOP, *fig1.BOTTOM), strict=True):
-        drawn = {place for line in lines_of(axes) for place in line}
-        bars = [one for one in axes.collections if isinstance(one, LineCollection)]
-        segments = [segment for one in bars for segment in one.get_segments()]
-        ends = {tuple(map(tuple, segment.tolist())) for segment in segments}
-        for point in found.points:
-            values = list(point.values.values())
-            if values:
-                x = float(point.cells[column])
-                low, high = point.interval(found.spread) or (0.0, 0.0)
-                assert (x, point.mean) in drawn
-                assert ((x, low), (x, high)) in ends
-                assert {(x, value) for value in values if len(values) > 1} <= drawn
+        marks = {place for line in lines_of(axes) for place in line}
+        bars = [bar for one in axes.findobj(LineCollection) for bar in segments(one)]
+        for point in measured:
+            x = float(point.cells[column])
+            seeds = point.values.values() if len(point.values) > 1 else ()
+            assert {(x, value) for value in (point.mean, *seeds)} <= marks
+            low, high = point.interval(found.spread)
+            assert [[x, low], [x, high]] in bars
+
+
+def segments(lines):
+    return [segment.tolist() for segment in lines.get_segments()]
 
 
 @pytest.mark.parametrize(
@@ -216,24 +204,19 @@ def test_every_seed_and_every_mean_is_drawn(tmp_path):
     ],
 )
 def test_means_are_geometric_from_a_factor_of_ten_but_for_percentages(
-    tmp_path, metric, last, mean, told
+    metric, last, mean, told
 ):
     first = 20.0 if metric == METRIC else 0.2
     measured = {2: (first, first), 7: (first, last)}
-    table = one_arm("model.heads", measured, metric=metric).table(tmp_path)
-    figure = draw("curves", table)
+    sweep = one_arm("model.heads", measured, metric=metric)
+    figure = draw("curves", sweep)
     heights = [y for line in lines_of(figure.axes[0]) for _, y in line]
     assert any(math.isclose(mean, y) for y in heights)
     assert told in words(figure)
 
 
-def test_a_seed_that_diverged_to_a_finite_number_leaves_the_others(tmp_path):
-    table = one_arm("model.heads", {2: (30.0, 1e300), 7: (30.0, 31.0)}).table(tmp_path)
-    assert draw("curves", table).axes
-
-
-def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed(tmp_path):
-    figure = draw("fig2", Finetuned("fig2", seeds=3).table(tmp_path))
+def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed():
+    figure = draw("fig2", finetuned("fig2", seeds=3))
     shown = (("test/f1", 1), ("test/exact_match", 1), ("test/accuracy", 100))
     for axes, (metric, times) in zip(figure.axes, shown, strict=True):
         drawn = np.concatenate(lines_of(axes)).astype(float)
@@ -253,16 +236,14 @@ def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed(tmp_path):
         ([2, 4, 8], "linear"),
     ],
 )
-def test_scales_are_logarithmic_from_a_factor_of_ten_and_say_so(
-    tmp_path, values, scale
-):
-    axes = draw("curves", by_hand({"model.heads": [*values]}).table(tmp_path)).axes[0]
+def test_scales_are_logarithmic_from_a_factor_of_ten_and_say_so(values, scale):
+    axes = draw("curves", by_hand({"model.heads": [*values]})).axes[0]
     assert axes.get_xscale() == scale
     assert axes.get_xlabel() == ("heads (log)" if scale == "log" else "heads")
 
 
-def test_a_grid_typed_by_hand_has_a_title_and_its_fixed_overrides(tmp_path):
-    table = by_hand({"model.heads": [2, 3]}).table(tmp_path)
+def test_a_grid_typed_by_hand_has_a_title_and_its_fixed_overrides():
+    table = by_hand({"model.heads": [2, 3]}).table()
     typed = "model.heads=2,3 trainer.steps=50 trainer.threads=2 paths.outputs=x name=y seed=1"
     command = {"command": ["sweep.py", *typed.split()]}
     told = words(draw("curves", replace(table, provenance=command)))
@@ -270,9 +251,9 @@ def test_a_grid_typed_by_hand_has_a_title_and_its_fixed_overrides(tmp_path):
     assert "With trainer.steps=50." in told
 
 
-def test_missing_and_mixed_runs_and_matching_errors_are_in_the_figure(tmp_path):
+def test_missing_and_mixed_runs_and_matching_errors_are_in_the_figure():
     sweep = figure1(done=lambda arm, model, seed: (arm, seed) != ("fixed", 1))
-    table = edited(sweep.table(tmp_path), code=lambda row: f"of {row['seed'] % 2}")
+    table = edited(sweep.table(), code=lambda row: f"of {row['seed'] % 2}")
     told = words(draw("fig1", table))
     runs, missing = len(sweep.records), len(sweep.records) - len(sweep.results)
     assert missing
@@ -285,47 +266,46 @@ def test_missing_and_mixed_runs_and_matching_errors_are_in_the_figure(tmp_path):
     assert "head size d/h, 2 to 16 heads" in told
 
 
-def test_one_seed_has_no_interval_and_the_figure_says_so(tmp_path):
-    figure = draw("fig1", figure1(grid=FEW, seeds=1).table(tmp_path))
+def test_one_seed_has_no_interval_and_the_figure_says_so():
+    figure = draw("fig1", few())
     assert "there is no interval" in words(figure)
     bars = [one for axes in figure.axes for one in axes.collections]
     assert not any(one.get_segments() for one in bars)
 
 
-def curves_over(x, sweep, folder):
+def curves_over(x, sweep):
     """Return the curves that the default figure draws over `x`."""
-    table = sweep.table(folder)
+    table = sweep.table()
     found = points(table, METRIC)
     return panel.Curves(table, found, by=curves.curve_keys(found, x))
 
 
 @pytest.mark.parametrize("sizes", [[7, None], [7]], ids=["two values", "one"])
-def test_curves_run_along_the_first_key_that_was_typed(tmp_path, sizes):
+def test_curves_run_along_the_first_key_that_was_typed(sizes):
     sweep = by_hand({"model.heads": [2, 3, 5], "model.head_size": sizes})
-    found = curves_over("model.heads", sweep, tmp_path).every
+    found = curves_over("model.heads", sweep).every
     assert [one.key for one in found] == [(("model.head_size", n),) for n in sizes]
     assert [point.settings["model.heads"] for point in found[0].points] == [2, 3, 5]
 
 
-def test_null_is_named_on_an_axis_as_it_is_typed(tmp_path):
+def test_null_is_named_on_an_axis_as_it_is_typed():
     key = "optimizer.gradient_clip"
-    found = curves_over(key, by_hand({key: [None, 1.0]}), tmp_path)
+    found = curves_over(key, by_hand({key: [None, 1.0]}))
     assert curves.places(found, key)[1] == ["null", "1.0"]
 
 
-def test_keys_that_move_together_are_one_curve(tmp_path):
-    sweep = by_hand({"model.layers": [1]})
-    sweep.points.clear()
+def test_keys_that_move_together_are_one_curve():
+    sweep = Sweep()
     for d, heads in ((32, 2), (48, 3), (64, 4)):
         values = {"model.embedding_size": d, "model.heads": heads}
-        sweep.add("grid", values, Model(d, heads, 16), {0: 43.0 - heads})
-    [one] = curves_over("params_total", sweep, tmp_path).every
+        sweep.add("grid", Model(d, heads, 16), [43.0 - heads], values)
+    [one] = curves_over("params_total", sweep).every
     assert [point.at("model.heads") for point in one.points] == [2, 3, 4]
     assert one.key == ()
 
 
-def test_every_knee_is_marked_and_named(tmp_path):
-    figure = draw("theorem1", theorem1().table(tmp_path))
+def test_every_knee_is_marked_and_named():
+    figure = draw("theorem1", theorem1())
     for axes, knees in zip(figure.axes, ({5: 4, 7: 6}, {5: 2, 7: 3}), strict=True):
         rings = [one for one in axes.get_lines() if one.get_markersize() == 9.0]
         places = {one.get_xdata()[0] for one in rings}
@@ -335,24 +315,23 @@ def test_every_knee_is_marked_and_named(tmp_path):
     assert f"Head sizes of the measured knees: {knees}." in words(figure)
 
 
-def lengths(sizes, measured):
-    """Return a sweep of these head sizes at lengths 8 and 32. `measured` returns each metric."""
-    sweep = Sweep(
-        name="lengths", figure="sequence_length", metric="test/loss", claims=()
-    )
-    sweep.labels = {"heads": "heads"}
-    for length, size in product((8, 32), sizes):
-        values = {"task.sequence_length": length, "model.head_size": size}
-        found = {seed: measured(length, size, seed) for seed in (0, 2)}
-        sweep.add("heads", values, Model(length, 4, size), found)
+def lengths(*arms):
+    """Return a sweep of arms: sequence lengths, head sizes, a function that returns a metric."""
+    sweep = Sweep(metric="test/loss")
+    for arm, own, sizes, measured in arms:
+        for length, size in product(own, sizes):
+            values = {"task.sequence_length": length, "model.head_size": size}
+            found = [measured(length, size, seed) for seed in range(2)]
+            sweep.add(arm, Model(length, 4, size), found, values)
     return sweep
 
 
-def test_each_length_has_its_knees_above_what_smaller_heads_cost(tmp_path):
-    sweep = lengths(
-        (2, 4, 16, 32), lambda n, size, seed: 5 - n / 16 + 0.25 / size + seed / 1024
-    )
-    figure = draw("sequence_length", sweep.table(tmp_path))
+def test_each_length_has_its_knees_above_what_smaller_heads_cost():
+    def measured(n, size, seed):
+        return 5 - n / 16 + 0.25 / size + seed / 1024
+
+    sweep = lengths(("heads", (8, 32), (2, 4, 16, 32), measured))
+    figure = draw("sequence_length", sweep)
     lines = lines_of(figure.axes[0])
     knees = {line[0] for line in lines if len(line) == 1}
     assert knees == {(4, 1.02), (7, 1.06), (16, 1.02), (31, 1.06)}
@@ -361,32 +340,30 @@ def test_each_length_has_its_knees_above_what_smaller_heads_cost(tmp_path):
     assert "n = 8 n = 32 n / 2 n - 1" in words(figure)
 
 
-def test_the_lengths_of_each_arm_are_compared_with_its_own_largest_head(tmp_path):
-    sweep = lengths((2, 32), lambda n, size, seed: 5 + 1 / size)
-    sweep.labels["other"] = "rotary"
-    for size in (2, 8):
-        values = {"task.sequence_length": 8, "model.head_size": size}
-        measured = {0: 7 + 2 / size, 2: 7 + 2 / size}
-        sweep.add("other", values, Model(9, 4, size), measured)
-    figure = draw("sequence_length", sweep.table(tmp_path))
-    drawn = [line for line in lines_of(figure.axes[0]) if len(line) == 2]
+def test_the_lengths_of_each_arm_are_compared_with_its_own_largest_head():
+    sweep = lengths(
+        ("heads", (8,), (32, 2), lambda n, size, seed: 5 + 1 / size),
+        ("rotary", (9,), (2, 8), lambda n, size, seed: 7 + 2 / size),
+    )
+    figure = draw("sequence_length", sweep)
+    drawn = lines_of(figure.axes[0])
     # The loss of a synthetic run is the logarithm of its perplexity, plus 1.
-    for ends, more, less in (((2, 32), 6.5, 6.03125), ((2, 8), 9, 8.25)):
-        wanted = [(ends[0], pytest.approx(math.log(more / less))), (ends[1], 0)]
-        assert wanted in drawn
-    assert "heads: n = 8" in words(figure)
-    assert "rotary: n = 8" in words(figure)
+    assert [(2, pytest.approx(math.log(6.5 / 6.03125))), (32, 0)] in drawn
+    assert [(2, pytest.approx(math.log(9 / 8.25))), (8, 0)] in drawn
+    assert {"heads: n = 8", "rotary: n = 9"} <= {t.get_text() for t in texts(figure)}
 
 
-def test_a_reparametrised_run_stands_beside_the_one_it_was(tmp_path):
-    key = "model.attention.shared_size"
+def test_a_reparametrised_run_stands_beside_the_one_it_was():
     seeds = {size: (size / 100, size / 90) for size in (8, 16, 32)}
+    key = "model.attention.shared_size"
     sweep = one_arm(key, seeds, metric="test/accuracy")
-    sweep.add("trained", {}, Model(64, 9, 16), {0: 0.5, 1: 0.6})
-    table = edited(sweep.table(tmp_path), params_attention_saved=0.25)
-    arms = {"trained": {"label": "MNLI"}, "a": {"label": "", "parent": "trained"}}
-    about = {**table.experiment, "arms": arms}
-    figure = draw("collaborative", replace(table, experiment=about))
+    sweep.add("trained", Model(64, 9, 16), [0.5, 0.6], {})
+    table = edited(sweep.table(), params_attention_saved=0.25)
+    table.experiment["arms"] = {
+        "trained": {"label": "MNLI"},
+        "fixed": {"label": "", "parent": "trained"},
+    }
+    figure = draw("collaborative", table)
     curve, *lines = lines_of(figure.axes[0])
     assert [x for x, _ in curve] == [8, 16, 32]
     assert curve[2][1] == pytest.approx(100 * (0.32 + 32 / 90) / 2)
@@ -404,26 +381,24 @@ def test_a_reparametrised_run_stands_beside_the_one_it_was(tmp_path):
     ],
 )
 def test_an_interval_stays_within_what_its_metric_can_be(
-    tmp_path, metric, attention, least, most
+    metric, attention, least, most
 ):
     seeds = (0.96, 0.999) if metric == "test/accuracy" else (3.0, 3.9)
     measured = {4: seeds, 16: [value - 0.1 for value in seeds]}
-    table = one_arm("model.head_size", measured, metric=metric).table(tmp_path)
+    table = one_arm("model.head_size", measured, metric=metric).table()
     table = edited(table, **{"model.attention.name": attention})
     found = panel.Curves(table, points(table, metric))
-    marks = found.marks(found.every[0], "model.head_size")
-    assert least <= marks[0].ends[1] <= most
+    [small, _] = found.marks(found.every[0], "model.head_size")
+    assert least <= small.ends[1] <= most
 
 
-def test_the_rank_of_heads_stands_beside_the_most_it_can_be(tmp_path):
-    sweep = Sweep(metric="test/attention_rank", labels={"a": "a"}, claims=())
+def test_the_rank_of_heads_stands_beside_the_most_it_can_be():
+    sweep = Sweep(metric="test/attention_rank")
     for heads, size in product((3, 5), (2, 7, 13)):
         values = {"model.heads": heads, "model.head_size": size}
-        seeds = {0: 0.5 * size, 1: 0.7 * size}
-        sweep.add("a", values, Model(64, heads, size), seeds)
-    for result in sweep.results.values():
-        result["metrics"]["test/attention_entropy"] = 1.1
-    figure = draw("attention", sweep.table(tmp_path))
+        sweep.add("a", Model(64, heads, size), [0.5 * size, 0.7 * size], values)
+    table = edited(sweep.table(), **{"test/attention_entropy": 1.1})
+    figure = draw("attention", table)
     ranks, entropies = map(lines_of, figure.axes)
     [bound] = [line for line in ranks if all(x == y for x, y in line)]
     assert (bound[0][0], bound[-1][0]) == (2, 13)
@@ -452,8 +427,8 @@ def with_grams(table, **perplexities):
     return edited(table, **{f"test/{n}_perplexity": v for n, v in perplexities.items()})
 
 
-def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand(tmp_path):
-    table = figure1(grid=FEW, seeds=1).table(tmp_path)
+def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand():
+    table = few().table()
     values = [row[table.metric] for row in table.rows]
     low, high = min(values), max(values)
     far = high + 0.8 * (high - low)
@@ -468,18 +443,14 @@ def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand(tmp_
         assert [text.get_text() for text in axes.texts] == ["bigram"]
         assert high + 1 < axes.get_ylim()[1] < far
 
-    worse = {**compared.rows[0], table.metric: 1e3}
-    worst = replace(compared, rows=[worse, *compared.rows[1:]])
-    [sentence] = standing(worst)
-    told = (
-        "The best model is between bigram and trigram, and the worst is worse than the"
-    )
-    assert f"{told} unigram." in sentence
+    compared.rows[0][table.metric] = 1e3
+    [sentence] = standing(compared)
+    best = "The best model is between bigram and trigram"
+    assert sentence.endswith(f". {best}, and the worst is worse than the unigram.")
 
 
-def test_over_the_length_of_training_the_trigram_is_a_curve(tmp_path):
-    measured = {100: (49.0,), 200: (48.0,)}
-    table = one_arm("trainer.steps", measured).table(tmp_path)
+def test_over_the_length_of_training_the_trigram_is_a_curve():
+    table = one_arm("trainer.steps", {100: [49.0], 200: [48.0]}).table()
     trigrams = {100: 40.0, 200: 39.0}
     compared = with_grams(table, trigram=lambda row: trigrams[row["trainer.steps"]])
     [axes] = draw("curves", compared).axes

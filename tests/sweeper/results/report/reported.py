@@ -4,16 +4,13 @@ import gzip
 import json
 import re
 from base64 import b64decode
-from typing import Any
 
 from sweeper.results.figures import svg_of
 from sweeper.results.report.data import page_data
 from sweeper.results.report.page import as_html, write_report
 from sweeper.stages.publish import collect_and_judge
 from sweeper.store.runs import RunStore
-from tests.sweeper.results.finetuned import Finetuned
-from tests.sweeper.results.grids import FEW, figure1
-from tests.sweeper.results.synthetic import Model, Sweep
+from tests.sweeper.results.synthetic import Model, Sweep, few, finetuned
 
 # Foreign text that has run as script, markup, style or spreadsheet formula somewhere.
 PAYLOADS = (
@@ -58,18 +55,17 @@ def page_of(outputs):
 def write_sweep(outputs, sweep, *, steps=41, lines=3):
     """Write the sweep; each attempt has `steps` rows of metrics and `lines` lines of log."""
     sweep.write(outputs)
+    rows = [
+        {"step": step, "train/loss": 1 + 7 / step, "learning_rate": 0.1}
+        for step in range(1, steps + 1)
+    ]
     for id in sweep.records:
+        log = "".join(f"step {line} of {id}\n" for line in range(1, lines + 1))
         for attempt in RunStore(outputs).run(id).attempts():
-            with attempt.metrics() as rows:
-                for step in range(1, steps + 1):
-                    rows.write(
-                        {"step": step, "train/loss": 1 + 7 / step, "learning_rate": 0.1}
-                    )
-            said = (
-                f"step {line} of {id}: train/loss {7 / line:.3f}"
-                for line in range(1, lines + 1)
-            )
-            attempt.log_path.write_text("".join(f"{line}\n" for line in said))
+            attempt.log_path.write_text(log)
+            with attempt.metrics() as metrics:
+                for row in rows:
+                    metrics.write(row)
 
 
 def small_sweep(outputs):
@@ -78,29 +74,26 @@ def small_sweep(outputs):
     def done(arm, model, seed):
         return model.embedding_size != 96
 
-    sweep = figure1(grid=FEW, seeds=2, done=done)
+    sweep = few(seeds=2, done=done)
     write_sweep(outputs, sweep)
     failed = next(id for id in sweep.records if id not in sweep.results)
     RunStore(outputs).run(failed).claim({}).finish("nan", "the loss is nan at step 7")
     return page_of(outputs)
 
 
-def large_sweep(outputs, runs=500):
-    """Write the page of a large sweep, whose runs have long curves and logs."""
-    sweep = Sweep(claims=(), labels={"fixed": "fixed", "other": "other"})
-    for place in range(runs // 2):
-        model = Model(64, 2 + place, 32)
+def large_sweep(outputs):
+    """Write the page of 500 runs with long curves and logs."""
+    sweep = Sweep()
+    for place in range(250):
         arm = "fixed" if place % 2 else "other"
-        sweep.add(
-            arm, {"model.heads": 2 + place}, model, {0: 43.0 - place / 97, 1: 43.3}
-        )
+        sweep.add(arm, Model(64, 2 + place, 32), [43.0 - place / 97, 43.3])
     write_sweep(outputs, sweep, steps=211, lines=101)
     return page_of(outputs)
 
 
 def fine_tuned(outputs):
     """Write the page of models fine-tuned on two tasks; one run is missing."""
-    sweep = Finetuned(
+    sweep = finetuned(
         "fig2", done=lambda task, heads, seed: (task, heads, seed) != ("mnli", 8, 1)
     )
     sweep.table(outputs)
@@ -113,20 +106,13 @@ def foreign(outputs, words):
     Only the first has a figure, because thirty take a minute.
     """
     for place, word in enumerate(words):
-        sweep = Sweep(
-            name=word,
-            title=word,
-            metric=f"{word}/{word}",
-            x=word,
-            claims=(),
-            labels={word: word},
-        )
+        sweep = Sweep(name=word, title=word, metric=f"{word}/{word}", x=word)
         for heads in (2, 3):
             model = Model(64, 2 * place + heads, 32)
             values = {word: word, f"{word}.{word}": heads}
-            sweep.add(word, values, model, {0: 40.0 + heads, 1: None})
+            sweep.add(word, model, [40.0 + heads, None], values)
         for record in sweep.records.values():
-            record["config"] |= {"task": {"name": word}, word: word}
+            record.config.update({"task": {"name": word}, word: word})
         for result in sweep.results.values():
             result["device"] = word
         write_sweep(outputs, sweep)
@@ -150,5 +136,5 @@ def content_of(page):
     text = page.read_text("utf-8")
     found = re.search(r'<script type="text/plain" id="data">(.*?)</script>', text)
     assert found
-    content: dict[str, Any] = json.loads(gzip.decompress(b64decode(found[1])))
+    content = json.loads(gzip.decompress(b64decode(found[1])))
     return content

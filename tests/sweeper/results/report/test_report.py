@@ -6,21 +6,16 @@ import math
 import re
 from collections import Counter
 from dataclasses import replace
-from importlib.resources import files
 
 import pytest
 
-from sweeper.__main__ import main
-from sweeper.results import report
 from sweeper.results.palette import PALETTE
 from sweeper.results.panel import curve_looks
 from sweeper.results.report.data import curves, page_data, provenance
-from sweeper.results.report.page import SCRIPTS, as_html
+from sweeper.results.report.page import as_html
 from sweeper.results.table import RunFiles
 from sweeper.stages.publish import collect_and_judge
-from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
-from tests.sweeper.results.grids import FEW, figure1
 from tests.sweeper.results.report.reported import (
     content_of,
     fine_tuned,
@@ -28,12 +23,12 @@ from tests.sweeper.results.report.reported import (
     small_sweep,
     write_sweep,
 )
-from tests.sweeper.results.synthetic import Model, Sweep
+from tests.sweeper.results.synthetic import few, figure1
 
 
-def data_of(outputs, experiments=None):
-    """Return the data of a page of the experiments."""
-    return page_data(outputs, *collect_and_judge(outputs, experiments))
+def data_of(outputs):
+    """Return the data of the page of all experiments."""
+    return page_data(outputs, *collect_and_judge(outputs, None))
 
 
 @pytest.fixture(scope="module")
@@ -55,23 +50,10 @@ def test_every_run_is_there_with_its_state_verdicts_and_seeds(page):
     assert missing in experiment["figure_in_words"]
 
     verdicts = experiment["verdicts"]
-    assert len(verdicts) == len(figure1().claims)
     assert all(verdict["question"].endswith("?") for verdict in verdicts)
-    assert {verdict["answer"] for verdict in verdicts} == {"undecided"}
+    assert [verdict["answer"] for verdict in verdicts] == ["undecided"] * 3
     [effect] = [verdict["effect"] for verdict in verdicts if verdict["effect"]]
     assert effect.endswith("worse by a factor of 79.5 [no interval]")
-
-
-def test_a_done_run_has_settings_result_curve_and_log(page):
-    runs = content_of(page)["runs"].items()
-    id, run = next((id, run) for id, run in runs if run["state"] == "done")
-    settings, sizes = run["settings"], run["sizes"]
-    assert settings["model.heads"] == sizes["width"] / sizes["head_size"]
-    assert settings["model.attention.name"] == "multi_head"
-    assert run["metrics"]["test perplexity per subword"] > 1
-    steps, values = run["curves"]["train/loss"]
-    assert (steps, values[0]) == ([*range(1, 42)], 8)
-    assert run["log"][-1].startswith(f"step 3 of {id}")
 
 
 def test_a_claim_without_runs_is_not_measured_yet(tmp_path):
@@ -82,16 +64,6 @@ def test_a_claim_without_runs_is_not_measured_yet(tmp_path):
     assert told["answer"] == "not measured yet"
     words = "1 of the claim's 4 points have results."
     assert told["sentence"] == words
-
-
-def test_experiments_of_the_newest_sweep_come_first(tmp_path):
-    claims = {"fig1": ("standard_worsens_beyond",), "grid": ()}
-    for name, own in claims.items():
-        sweep = Sweep(name, claims=own)
-        sweep.add("standard", {"model.heads": 4}, Model(64, 4, 16), {0: 60.0})
-        write_sweep(tmp_path, sweep)
-    shown = [one["name"] for one in data_of(tmp_path)["experiments"]]
-    assert shown == ["grid", "fig1"]
 
 
 def test_columns_that_are_alike_in_all_rows_are_listed_once(page):
@@ -128,12 +100,6 @@ def test_policy_names_the_style_and_the_script_and_allows_nothing_else(page):
     assert "unsafe" not in policy
 
 
-def test_the_script_of_the_page_makes_no_markup_of_text():
-    markup = r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(|fetch\("
-    scripts = [files(report).joinpath(name).read_text("utf-8") for name in SCRIPTS]
-    assert not re.search(markup, "".join(scripts))
-
-
 @pytest.mark.slow
 def test_five_hundred_runs_stay_below_half_a_megabyte(tmp_path):
     page = large_sweep(tmp_path)
@@ -154,7 +120,7 @@ def test_thinned_curves_keep_their_ends_and_gaps():
 
 
 def test_a_damaged_record_is_reported_and_hides_only_itself(tmp_path):
-    sweep = figure1(grid=FEW, seeds=1)
+    sweep = few()
     write_sweep(tmp_path, sweep)
     damaged, other, *_ = sweep.records
     (RunStore(tmp_path).run(damaged).path / "run.json").write_text("{")
@@ -165,16 +131,15 @@ def test_a_damaged_record_is_reported_and_hides_only_itself(tmp_path):
     assert runs[other]["curves"]
 
 
-def test_hours_count_each_run_once_for_every_device_it_took(tmp_path):
-    table = figure1(grid=FEW, seeds=1).table(tmp_path)
+def test_hours_count_each_run_once_for_every_device_it_took():
+    table = few().table()
     _, slow, fast, *_ = table.rows
-    attempts = [{"versions": {"torch": "2"}, "code": "abc"}]
-    done = RunFiles(result={"attempt": 1}, attempts=attempts)
-    runs = {row["run"]: RunFiles() for row in table.rows}
-    runs |= {slow["run"]: done, fast["run"]: done}
     slow |= {"seconds": 7200, "device": "a processor"}
     fast |= {"seconds": 1800, "device": "a card", "devices": 6}
-    table = replace(table, files=runs)
+    attempts = [{"versions": {"torch": "2"}, "code": "abc"}]
+    done = RunFiles(result={"attempt": 1}, attempts=attempts)
+    files = {row["run"]: RunFiles() for row in table.rows}
+    table = replace(table, files=files | {slow["run"]: done, fast["run"]: done})
     found = provenance([table, table])
     [command] = found.pop("commands")  # both tables share one command
     assert command["experiments"] == ["fig1", "fig1"]
@@ -184,18 +149,6 @@ def test_hours_count_each_run_once_for_every_device_it_took(tmp_path):
         "code": [("abc", 2)],
         "libraries": [("torch 2", 2)],
     }
-
-
-def test_the_command_writes_the_page_of_planned_experiments_and_says_where(
-    tmp_path, capsys
-):
-    write_sweep(tmp_path, figure1(grid=FEW, seeds=1))
-    assert main(["report", "fig1", f"--outputs={tmp_path}"]) == 0
-    page = tmp_path / "report.html"
-    assert capsys.readouterr().out == f"{page}\n"
-    assert [one["name"] for one in content_of(page)["experiments"]] == ["fig1"]
-    with pytest.raises(UserError, match="fig9"):
-        data_of(tmp_path, ["fig9"])
 
 
 def test_data_is_json_whatever_it_holds(tmp_path):

@@ -10,7 +10,6 @@ import time
 import urllib.error
 import urllib.request
 from contextlib import suppress
-from typing import Any
 
 import pytest
 
@@ -93,14 +92,10 @@ class Browser:
         self._post("execute/async", {"script": _FILLED, "args": []})
         self.run("")
 
-    def size(self, width, height=900):
-        """Set the size of the window in pixels."""
-        metrics = {
-            "width": width,
-            "height": height,
-            "deviceScaleFactor": 1,
-            "mobile": False,
-        }
+    def size(self, width):
+        """Set the width of the window in pixels."""
+        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1}
+        metrics |= {"mobile": False}
         self._command("Emulation.setDeviceMetricsOverride", metrics)
 
     def prefer(self, scheme):
@@ -114,13 +109,9 @@ class Browser:
         self._post("execute/async", {"script": _DRAWN, "args": []})
         return result
 
-    def click(self, selector, place=0):
-        """Click one of the elements that match."""
-        self.run(
-            "document.querySelectorAll(arguments[0])[arguments[1]].click()",
-            selector,
-            place,
-        )
+    def click(self, selector):
+        """Click the first element that matches."""
+        self.run("document.querySelector(arguments[0]).click()", selector)
 
     def wait_for(self, selector, words):
         """Wait until an element has these words, even if the page reloads meanwhile."""
@@ -137,7 +128,7 @@ class Browser:
         script = (
             f"return [...document.querySelectorAll(arguments[0])].map(e => e.{asked})"
         )
-        found: list[Any] = self.run(script, selector)
+        found = self.run(script, selector)
         return found
 
     def texts(self, selector):
@@ -395,7 +386,7 @@ def test_a_page_of_an_unfinished_sweep_loads_itself_again_where_its_reader_is(
 
 
 def test_foreign_text_is_text(window, tmp_path):
-    outlines: list[Any] = []
+    outlines = []
     harmless = tuple(f"word{place}" for place in range(len(PAYLOADS)))
     for name, words in (("harmless", harmless), ("hostile", PAYLOADS)):
         page = foreign(tmp_path / name, words)
