@@ -63,6 +63,13 @@ def reference(settings, state, dtype):
     return model.eval()
 
 
+def sharpen(model):
+    """Draw weights with which attention is neither faint nor even."""
+    for parameter in model.parameters():
+        mean, std = (1.0, 0.1) if parameter.dim() == 1 else (0.0, 0.3)
+        nn.init.normal_(parameter, mean, std)
+
+
 def packed_rows():
     """Return two rows of several segments, as tokens_BT, segments_BT and positions_BT."""
     lengths = [[5, 1, 7, 4], [9, 8]]
@@ -81,9 +88,7 @@ def test_logits_and_gradients_are_those_of_transformers(name, dtype, tolerance, 
     settings = decoder_config(ours, V, length=64)
     assert settings["architectures"] == [name.partition(",")[0]]
     model = ours.build(V).to(dtype).eval()
-    for parameter in model.parameters():  # attention that is neither faint nor even
-        mean, std = (1.0, 0.1) if parameter.dim() == 1 else (0.0, 0.3)
-        nn.init.normal_(parameter, mean, std)
+    sharpen(model)
     theirs = reference(settings, decoder_weights(settings, model.state_dict()), dtype)
     tokens_BT, segments_BT, positions_BT = packed_rows()
 
