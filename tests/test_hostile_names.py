@@ -18,6 +18,7 @@ from tasks.synthetic.samples import LM1B, World
 from tasks.text.tokenizer import load_tokenizer, save_tokenizer, train_bpe
 from tasks.training.progress import remove_all
 from tests.policies import shipped
+from tests.refusals import refusal
 from tests.sweeper.store.test_files import HOSTILE_NAMES
 
 NAMES = [
@@ -165,10 +166,9 @@ AWAY = ("../../evil", "/tmp/evil", "a/../../evil", "[fig1,../../evil]", "fig1,..
 )
 @pytest.mark.parametrize("value", AWAY)
 def test_a_yaml_file_is_chosen_by_name_from_its_folder(key, value):
-    with pytest.raises(
-        UserError, match=r"choose it by name|is no override|cannot be set"
-    ):
-        read([f"{key}={value}"], shipped(), max_points=9)
+    told = refusal(read, [f"{key}={value}"], shipped(), max_points=9)
+    reasons = ("choose it by name", "is no override", "cannot be set")
+    assert any(reason in told for reason in reasons)
 
 
 @pytest.fixture
@@ -188,8 +188,7 @@ def contents(folder):
 def test_a_linked_folder_is_not_written_through(stranger, tmp_path):
     (tmp_path / "linked").symlink_to(stranger)
     for write in (make_directory, lambda folder: LM1B.write(folder, 503, World(5, 7))):
-        with pytest.raises(UserError, match="no symbolic link"):
-            write(tmp_path / "linked")
+        assert "no symbolic link" in refusal(write, tmp_path / "linked")
     (tmp_path / "all").symlink_to(
         stranger
     )  # the owner's own choice of where everything lies

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.store.errors import UserError
 from tasks.mnli.dataset import LABELS, MultiNLI
 from tasks.squad.dataset import SQuAD
 from tasks.synthetic import samples
 from tasks.synthetic.samples import World
+from tests.refusals import refusal
 from tests.tasks.jobs import config
 
 HUB = {"path": "some/set", "name": None, "revision": "c0ffee"}
@@ -63,11 +63,8 @@ def test_a_folder_without_the_files_is_one_sentence(tmp_path, data_set, made):
     root = tmp_path / "data"
     if made:
         root.mkdir()
-    with pytest.raises(
-        UserError, match=r"data.root=.*expected a folder with train"
-    ) as caught:
-        data_set.digest(_data(root=str(root)))
-    assert "\n" not in str(caught.value)
+    told = refusal(data_set.digest, _data(root=str(root)))
+    assert "expected a folder with train" in told
 
 
 def test_training_and_validation_share_no_premise_and_no_paragraph(tmp_path):
@@ -87,20 +84,16 @@ def test_training_and_validation_share_no_premise_and_no_paragraph(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "told"),
     [
-        ((-1, -1), r"no row is left to train on \(2 x train.jsonl: no gold"),
+        ((-1, -1), "no row is left to train on (2 x train.jsonl: no gold"),
         ((0, 1, 2), "single training text"),
-        (
-            ("entailment", "neutral", "contradictory"),
-            r"the train split has no row labelled contradiction \(1 x train.jsonl: unknown label\)",
-        ),
+        (("entailment", "neutral", "x"), "has no row labelled contradiction (1 x "),
     ],
 )
 def test_what_cannot_be_trained_on_is_an_error_that_says_why(tmp_path, labels, told):
     root = _folder(tmp_path, "train.jsonl", "dev_matched.jsonl")
     rows = [{"premise": "p", "hypothesis": "h", "label": label} for label in labels]
     (root / "train.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    with pytest.raises(UserError, match=told):
-        MultiNLI().load(_data(root=str(root)), tmp_path / "sample")
+    assert told in refusal(MultiNLI().load, _data(root=str(root)), tmp_path / "sample")
 
 
 def test_rows_that_repeat_or_are_tested_on_and_packed_files_are_noted(tmp_path, capsys):
@@ -143,14 +136,11 @@ def test_the_hubs_names_of_classes_decide_what_a_number_means(hub):
     assert rows["train"]["labels"] == ["contradiction", "entailment", "neutral"]
     assert [pair.label for pair in splits["test"]] == [0, 1, 2]
     assert "labels" not in _hub_of(hub, {"label": _ClassLabel(*LABELS)})[1]["train"]
-    with pytest.raises(
-        UserError, match=r"has the classes contradiction, .* and entailment, neut"
-    ):
-        _hub_of(hub, {"label": swapped}, {"label": _ClassLabel(*LABELS)})
-    with pytest.raises(
-        UserError, match="has the classes no, yes, perhaps; name the classes entail"
-    ):
-        _hub_of(hub, {"label": _ClassLabel("no", "yes", "perhaps")})
+    both = ({"label": swapped}, {"label": _ClassLabel(*LABELS)})
+    assert "has the classes contradiction, " in refusal(_hub_of, hub, *both)
+    assert "has the classes no, yes, perhaps; name the classes entail" in refusal(
+        _hub_of, hub, {"label": _ClassLabel("no", "yes", "perhaps")}
+    )
 
 
 @pytest.mark.parametrize("suffix", ["json", "jsonl"])

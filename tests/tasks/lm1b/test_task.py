@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from models.attention.multi_head import MultiHeadAttention
-from sweeper.store.errors import UserError
 from tasks.lm1b.ngrams import ORDERS
 from tasks.lm1b.task import LanguageModel
+from tests.refusals import refusal
 from tests.tasks.jobs import ended, last_word, write_corpus
 from tests.tasks.small import evaluated, opened
 
@@ -100,9 +100,7 @@ def test_a_trained_model_that_looks_ahead_on_real_rows_is_refused(
     task = opened(prepared, changes)
     block = task.model.blocks[-1]
     block.attention = _LooksAhead(block.attention, 31)
-    with pytest.raises(UserError) as refused:
-        evaluated(task)
-    assert str(refused.value).startswith(
+    assert refusal(evaluated, task).startswith(
         "model.attention.name=multi_head: expected outputs that depend on earlier tokens of their "
         "own segment only, but in the trained model other tokens change them; fix its code"
     )

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from sweeper.store.errors import UserError
 from tasks.text.corpus import Corpora
 from tasks.text.source import SPLITS, Counts
+from tests.refusals import refusal
 
 CORPORA = Corpora()
 HUB = {"path": "someone/corpus", "name": None, "revision": "abc123"}
@@ -140,8 +140,7 @@ def test_a_dataset_in_a_local_folder_is_another_text_once_its_files_change(tmp_p
 @pytest.mark.parametrize("files", [{}, {"a.png": ["x"]}, {"a.txt": []}], ids=str)
 def test_a_folder_without_text_is_refused_before_anything_is_built(tmp_path, files):
     write(tmp_path, files)
-    with pytest.raises(UserError, match=r"data\.root="):
-        CORPORA.digest(local(tmp_path))
+    assert "data.root=" in refusal(CORPORA.digest, local(tmp_path))
 
 
 def test_a_link_out_of_the_folder_is_refused_and_one_within_it_is_read(tmp_path):
@@ -149,16 +148,18 @@ def test_a_link_out_of_the_folder_is_refused_and_one_within_it_is_read(tmp_path)
     (tmp_path / "b.txt").symlink_to("a.txt")
     assert CORPORA.digest(local(tmp_path))
     (tmp_path / "passwd").symlink_to("/etc/passwd")
-    told = r"^data\.root=.*: expected only files inside the folder, but passwd is a link to /etc"
-    with pytest.raises(UserError, match=told):
-        CORPORA.digest(local(tmp_path))
+    told = "expected only files inside the folder, but passwd is a link to /etc"
+    assert told in refusal(CORPORA.digest, local(tmp_path))
 
 
 def test_an_empty_split_is_named(tmp_path):
     write(tmp_path, {"a.txt": [*sentences(3), "", ""]})
     corpus = CORPORA.open(local(tmp_path), tmp_path / "unused")
-    with pytest.raises(UserError, match=r"no text in the split (validation|test)"):
-        _ = [list(corpus.lines(split)) for split in SPLITS]
+
+    def read_all():
+        return [list(corpus.lines(split)) for split in SPLITS]
+
+    assert "no text in the split " in refusal(read_all)
 
 
 @pytest.mark.parametrize("has_test", [True, False], ids=["own_test", "no_test"])
@@ -186,7 +187,4 @@ def test_the_hub_gives_lines_of_its_text_column(tmp_path, hub, has_test):
 )
 def test_a_dataset_that_does_not_serve_is_refused(tmp_path, hub, columns, sentence):
     hub(columns)
-    with pytest.raises(UserError) as caught:
-        CORPORA.open({"source": "hub", "hub": HUB}, tmp_path)
-    assert sentence in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert sentence in refusal(CORPORA.open, {"source": "hub", "hub": HUB}, tmp_path)
