@@ -97,7 +97,7 @@ class Installed:
 
     def __init__(self, folder, monkeypatch):
         self.folder = folder
-        self._names: list[str] = []
+        self._names = []
         monkeypatch.syspath_prepend(folder)
 
     def __call__(self, package, source, groups):

@@ -49,11 +49,11 @@ class WandbServer:
 
     def __init__(self):
         self.address = ""
-        self.runs: dict[str, Remote] = {}
-        self.views: dict[str, dict[str, Any]] = {}
-        self.artifacts: dict[str, dict[str, Any]] = {}
-        self.files: dict[str, bytes] = {}
-        self.unknown: list[str] = []
+        self.runs = {}
+        self.views = {}
+        self.artifacts = {}
+        self.files = {}
+        self.unknown = []
         self.lock = threading.Lock()
 
     def answer(self, query, variables):

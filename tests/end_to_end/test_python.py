@@ -2,8 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -118,7 +116,7 @@ def test_what_it_read_can_be_read(run):
     assert run.config["model"]["heads"] == 2
 
 
-WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+WRONG = {
     "experiment": (
         lambda at: headroom.table("fig9", **at),
         "experiment=fig9: expected",
@@ -156,7 +154,7 @@ def test_the_lines_of_the_guide_work(outputs, monkeypatch, capsys):
     )
     assert len(said) == 2
     monkeypatch.chdir(outputs.parent)
-    names: dict[str, Any] = {}
+    names = {}
     exec("".join(said).replace("fig1", NAME), names)
     shown = capsys.readouterr().out
     assert all(

@@ -65,7 +65,7 @@ def failing():
 def start():
     """Return a function that starts Python code in a new process, with pipes to it."""
     environment = {**os.environ, "PYTHONPATH": str(Path(sweeper.__file__).parents[1])}
-    started: list[subprocess.Popen[str]] = []
+    started = []
 
     def begin(code, *arguments, before=()):
         process = subprocess.Popen(

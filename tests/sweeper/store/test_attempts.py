@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from sweeper.store.attempts import Attempt, Cause
+from sweeper.store.attempts import Cause
 from sweeper.store.liveness import Watcher, identity
 from sweeper.store.runs import Run, RunStore, State
 from tests.sweeper.store.conftest import elsewhere
@@ -236,7 +236,7 @@ def test_what_is_no_attempt_is_not_listed(run, tmp_path):
     assert [attempt.number for attempt in run.attempts()] == [1]
 
 
-def attempt_with(run: Run, resumed_from: int, last: int, label: str) -> Attempt:
+def attempt_with(run, resumed_from, last, label):
     attempt = run.claim({"resumed_from": resumed_from})
     with attempt.metrics() as metrics:
         for step in range(resumed_from + 1, last + 1):

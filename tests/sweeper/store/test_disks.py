@@ -2,7 +2,6 @@
 
 import errno
 import os
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +20,7 @@ def test_reading_writes_nothing(store, run, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
-def unwritable(outputs: Path) -> str:
+def unwritable(outputs):
     message = refusal(RunStore(outputs).check_writable)
     assert message.startswith(f"outputs={outputs}: expected ")
     assert message.endswith(" or choose another folder.")

@@ -3,10 +3,7 @@
 import errno
 import os
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,15 +25,15 @@ class Injected(OSError):
 
 
 @contextmanager
-def failing_at(number: int, *, after: bool = False) -> Iterator[list[str]]:
+def failing_at(number, *, after=False):
     """Make one call to the operating system fail, by its number. Yield the list of all calls.
 
     If `after` is True, the call has its effect before it fails. If `number` is 0, no call fails.
     """
-    calls: list[str] = []
+    calls = []
 
-    def wrapped(name: str, real: Any) -> Any:
-        def call(*arguments: Any, **options: Any) -> Any:
+    def wrapped(name, real):
+        def call(*arguments, **options):
             calls.append(name)
             if len(calls) != number:
                 return real(*arguments, **options)
@@ -54,7 +51,7 @@ def failing_at(number: int, *, after: bool = False) -> Iterator[list[str]]:
         yield calls
 
 
-def finished(path: Path) -> list[Path]:
+def finished(path):
     """Return the files in the folder of `path` that readers do not ignore."""
     return [other for other in path.parent.iterdir() if not other.name.startswith(".")]
 

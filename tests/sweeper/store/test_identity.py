@@ -4,7 +4,6 @@ import copy
 import functools
 import json
 import operator
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -28,14 +27,14 @@ def config():
     return shipped().base(["scale=paper"]).run({})
 
 
-def changed(config: dict, values: dict) -> dict:
+def changed(config, values):
     made = OmegaConf.create(config)
     for key, value in values.items():
         OmegaConf.update(made, key, value, force_add=True)
     return OmegaConf.to_container(made)
 
 
-def keys_and_ids(config: dict, *, volatile: bool) -> dict[str, str]:
+def keys_and_ids(config, *, volatile):
     """Return keys of a config, each with the id of the run if the key has another value.
 
     `volatile` selects the keys that do not enter ids.
@@ -44,7 +43,7 @@ def keys_and_ids(config: dict, *, volatile: bool) -> dict[str, str]:
     return {key: run_id(changed(config, {key: "something else"})) for key in keys}
 
 
-def below(key: str, sections: Iterable[str]) -> bool:
+def below(key, sections):
     return any(key == name or key.startswith(f"{name}.") for name in sections)
 
 
@@ -116,7 +115,7 @@ OPTIONS = [
 ]
 
 
-def keys_of(option: str) -> set[str]:
+def keys_of(option):
     """Return the keys of an option that enter the id of a run, whatever their values."""
     section = option.partition("=")[0].replace("/", ".")
     inner = [

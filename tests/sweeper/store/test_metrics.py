@@ -3,14 +3,12 @@
 import json
 import math
 import os
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sweeper.store.metrics import MetricsWriter, read_metrics, spell_float
 
-ROWS: list[dict[str, Any]] = [
+ROWS = [
     {"step": 7, "train/loss": 5.25, "phase": "train"},
     {
         "step": 11,
@@ -23,14 +21,14 @@ ROWS: list[dict[str, Any]] = [
 NEXT = {"step": 19, "train/loss": 1.5}
 
 
-def written(path: Path, rows: list[dict[str, Any]]) -> bytes:
+def written(path, rows):
     with MetricsWriter(path) as writer:
         for row in rows:
             writer.write(row)
     return path.read_bytes()
 
 
-def line_spans(data: bytes) -> list[tuple[int, int]]:
+def line_spans(data):
     """Return the positions of the first byte and of the line end of each line."""
     ends = [at for at, byte in enumerate(data) if byte == ord("\n")]
     return [*zip((0, *(end + 1 for end in ends)), ends, strict=False)]

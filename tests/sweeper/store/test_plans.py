@@ -1,7 +1,5 @@
 """Plans are numbered, written once, and found by the names of their experiments."""
 
-from typing import Any
-
 from sweeper.store.plans import newest, plans, write_plan
 
 RACE = """
@@ -15,7 +13,7 @@ for count in range(11):
 """
 
 
-def plan(*experiments: str, **more: Any) -> dict[str, Any]:
+def plan(*experiments, **more):
     return {"format": 1, "experiments": {name: {} for name in experiments}, **more}
 
 

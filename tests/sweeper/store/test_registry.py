@@ -14,7 +14,7 @@ from tests.refusals import refusal
 KINDS = [one for one in vars(registry).values() if isinstance(one, Kind)]
 
 
-def draw_of(name: object) -> object:
+def draw_of(name):
     return registry.function(FIGURES, name, "experiment.figure", "draw")("a table")
 
 

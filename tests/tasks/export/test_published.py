@@ -49,7 +49,7 @@ BERT, MISTRAL = "BertForPreTraining", "MistralForCausalLM"
 LINES = ["the cat sat on the mat", "a dog ran after the cat", "no one saw the dog"]
 
 
-def saved(folder: Path, name: str, **options) -> Path:
+def saved(folder, name, **options):
     """Save a random model of a class, and a tokenizer with other special tokens than ours."""
     settings = {**SIZES, **CLASSES.get(name, {}), **options}
     made_of = getattr(transformers, name.partition("For")[0] + "Config")(**settings)
@@ -159,7 +159,7 @@ def test_rows_have_the_marks_and_the_pieces_of_the_published_tokenizer(tmp_path)
     assert batch["tokens"][inside_BT].equal(before_BT[inside_BT])
 
 
-def edited(folder: Path, **changes) -> None:
+def edited(folder, **changes):
     path = folder / "config.json"
     whole = {**json.loads(path.read_text()), **changes}
     path.write_text(json.dumps({k: v for k, v in whole.items() if v is not ...}))
