@@ -62,18 +62,13 @@ def _written(path, *lines):
 @pytest.mark.parametrize(
     ("name", "lines"),
     [
-        pytest.param("train.jsonl", [json.dumps(OFFICIAL)], id="official_jsonl"),
-        pytest.param(
-            "train.txt", ["\t".join(TXT), _line(TXT, OFFICIAL)], id="official_txt"
-        ),
-        pytest.param(
-            "train.tsv", ["\t".join(GLUE), _line(GLUE, OFFICIAL)], id="glue_tsv"
-        ),
-        pytest.param(
+        ("train.jsonl", [json.dumps(OFFICIAL)]),  # official jsonl
+        ("train.txt", ["\t".join(TXT), _line(TXT, OFFICIAL)]),  # official txt
+        ("train.tsv", ["\t".join(GLUE), _line(GLUE, OFFICIAL)]),  # glue tsv
+        (
             "train.tsv",
             ["\ufeff" + "\t".join(GLUE) + "\r", _line(GLUE, OFFICIAL) + "\r"],
-            id="mark_and_windows_ends",
-        ),
+        ),  # mark and windows ends
     ],
 )
 def test_each_official_form_gives_the_same_pair(tmp_path, name, lines):

@@ -29,17 +29,15 @@ def _answer(text, start):
 @pytest.mark.parametrize(
     ("answers", "start", "text"),
     [
-        pytest.param([_answer("gold", 14)], 14, "gold", id="where_it_should"),
-        pytest.param([_answer("gold ", 34)], 34, "gold", id="white_space_left_off"),
-        pytest.param([_answer("cheap", 3)], -1, "", id="elsewhere"),
-        pytest.param([_answer("cheap", None)], -1, "", id="no_place_given"),
-        pytest.param([_answer("cheap.", -6)], -1, "", id="negative"),
-        pytest.param([_answer("cheap", 10**9)], -1, "", id="beyond"),
-        pytest.param([_answer("he", True)], -1, "", id="true_is_no_place"),
-        pytest.param([_answer("", 5), _answer(" ", 8)], -1, "", id="empty"),
-        pytest.param(
-            [_answer("silver", 1), _answer("gold", 14)], 14, "gold", id="the_second"
-        ),
+        ([_answer("gold", 14)], 14, "gold"),  # where it should
+        ([_answer("gold ", 34)], 34, "gold"),  # white space left off
+        ([_answer("cheap", 3)], -1, ""),  # elsewhere
+        ([_answer("cheap", None)], -1, ""),  # no place given
+        ([_answer("cheap.", -6)], -1, ""),  # negative
+        ([_answer("cheap", 10**9)], -1, ""),  # beyond
+        ([_answer("he", True)], -1, ""),  # true is no place
+        ([_answer("", 5), _answer(" ", 8)], -1, ""),  # empty
+        ([_answer("silver", 1), _answer("gold", 14)], 14, "gold"),  # the second
     ],
 )
 def test_an_answer_that_is_not_where_it_says_is_dropped(answers, start, text):

@@ -180,9 +180,9 @@ def test_the_hub_gives_lines_of_its_text_column(tmp_path, hub, has_test):
 @pytest.mark.parametrize(
     ("columns", "sentence"),
     [
-        pytest.param(None, "cannot be loaded (no way to the hub)", id="no_connection"),
-        pytest.param({"test": {"text": []}}, "a split train", id="no_train"),
-        pytest.param({"train": {"words": []}}, "a column text", id="no_text"),
+        (None, "cannot be loaded (no way to the hub)"),  # no connection
+        ({"test": {"text": []}}, "a split train"),  # no train
+        ({"train": {"words": []}}, "a column text"),  # no text
     ],
 )
 def test_a_dataset_that_does_not_serve_is_refused(tmp_path, hub, columns, sentence):

@@ -27,22 +27,16 @@ from tests.refusals import refusal
 @pytest.mark.parametrize(
     "sentences",
     [
-        pytest.param(["It rained.", "We stayed in."], id="full stops"),
-        pytest.param(["Why?", "Because!", "So be it…", "Well."], id="other marks"),
-        pytest.param(
-            ['He said "Hi."', '"Oh?" she said.', "(It is so.)", "Yes."], id="quotes"
-        ),
-        pytest.param(["Mr. Smith met Dr. J. Doe.", "They spoke."], id="abbreviations"),
-        pytest.param(["The U.S. Army came.", "J.R.R. Tolkien wrote."], id="initials"),
-        pytest.param(["So said I.", "Then we left."], id="the word I"),
-        pytest.param(
-            ['"Stop!" he cried.', "It cost 3.50 crowns."], id="marks within a sentence"
-        ),
-        pytest.param(
-            ["He paused... and went on.", "At 5 p.m. sharp."], id="small letters"
-        ),
-        pytest.param(["Tokenized text .", "Stands like this ."], id="tokenized"),
-        pytest.param(["昨日は雨だった。", "家にいた。"], id="no white space"),
+        ["It rained.", "We stayed in."],  # full stops
+        ["Why?", "Because!", "So be it…", "Well."],  # other marks
+        ['He said "Hi."', '"Oh?" she said.', "(It is so.)", "Yes."],  # quotes
+        ["Mr. Smith met Dr. J. Doe.", "They spoke."],  # abbreviations
+        ["The U.S. Army came.", "J.R.R. Tolkien wrote."],  # initials
+        ["So said I.", "Then we left."],  # the word I
+        ['"Stop!" he cried.', "It cost 3.50 crowns."],  # marks within a sentence
+        ["He paused... and went on.", "At 5 p.m. sharp."],  # small letters
+        ["Tokenized text .", "Stands like this ."],  # tokenized
+        ["昨日は雨だった。", "家にいた。"],  # no white space
     ],
 )
 def test_a_text_is_cut_into_its_sentences(sentences):
