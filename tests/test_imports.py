@@ -95,7 +95,7 @@ def test_what_an_import_must_not_load_is_not_loaded(modules, unwanted):
     assert not loaded & unwanted
 
 
-@pytest.mark.parametrize("flag", ["--help", "--cfg=job"], ids=["help", "config"])
+@pytest.mark.parametrize("flag", ["--help", "--cfg=job"])
 def test_asking_the_command_what_it_does_stays_light(flag):
     typed = ["sweep.py", flag]
     loaded = loaded_after(

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from models.transformer import Decoder, Encoder
 from sweeper.store.registry import ATTENTION, names
 
-biases = pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
+biases = pytest.mark.parametrize("bias", [True, False])
 every_variant = pytest.mark.parametrize("name", names(ATTENTION))
 
 DECODER = {

@@ -35,7 +35,7 @@ def _of_full_size(attention):
     return CollaborativeAttention.from_factors(attention, w_q.T, mixing_HS, w_k.T)
 
 
-@pytest.mark.parametrize("shared_size", [None, S], ids=["full", "compressed"])
+@pytest.mark.parametrize("shared_size", [None, S])
 @biases
 def test_equals_its_formula_with_the_scale_of_the_head_size(shared_size, bias):
     attention = CollaborativeAttention(

@@ -41,7 +41,7 @@ def test_padding_influences_nothing_and_is_never_nan(decoder, pack):
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
 
 
-@pytest.mark.parametrize("tie", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize("tie", [True, False])
 def test_the_softmax_shares_the_embedding_only_if_tied_and_every_parameter_is_trained(
     tie, decoder, pack
 ):

@@ -19,7 +19,7 @@ LENGTHS = [
     (8, 8, 8, 7, 9),
 ]
 
-ways = pytest.mark.parametrize("causal", [True, False], ids=["causal", "both_ways"])
+ways = pytest.mark.parametrize("causal", [True, False])
 
 
 def _segments():

@@ -119,7 +119,7 @@ def test_a_run_starts_on_the_gpu_that_has_the_fewest(gpus):
     assert shared.grant(JOB, []) is None
 
 
-@pytest.mark.parametrize("demand", [CPU, GPU], ids=["cpu", "none found"])
+@pytest.mark.parametrize("demand", [CPU, GPU])
 def test_a_run_that_is_granted_no_gpu_sees_none(demand, monkeypatch):
     """Otherwise every job on a machine without nvidia-smi would use the first GPU."""
     monkeypatch.setenv("PATH", "")
@@ -148,12 +148,18 @@ TWO = Resources("gpu", devices=2, nodes=1, threads=1)
     ("needed", "count", "parts", "visible", "slots"),
     [
         # Slots have UUIDs, because CUDA and nvidia-smi number GPUs differently.
-        (TWO, 5, (), None, ["GPU-0a,GPU-1a", "GPU-2a,GPU-3a"]),
-        (GPU, 2, ("3g.40gb", "1g.10gb+me"), None, ["MIG-0b", "MIG-1b", "GPU-1a"]),
-        (GPU, 3, (), "GPU-1", ["GPU-1a"]),  # the start of a UUID identifies it
+        (TWO, 5, (), None, ["GPU-0a,GPU-1a", "GPU-2a,GPU-3a"]),  # several a run
+        (
+            GPU,
+            2,
+            ("3g.40gb", "1g.10gb+me"),
+            None,
+            ["MIG-0b", "MIG-1b", "GPU-1a"],
+        ),
+        (GPU, 3, (), "GPU-1", ["GPU-1a"]),
+        # the start of a UUID identifies it
         (GPU, 3, (), "2, 0", ["2", "0"]),
     ],
-    ids=["several a run", "parts", "a UUID", "numbers"],
 )
 def test_each_slot_has_gpus_to_itself_of_those_given(
     gpus, monkeypatch, needed, count, parts, visible, slots

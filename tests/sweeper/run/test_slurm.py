@@ -447,18 +447,10 @@ def test_a_run_is_trained_by_the_job_that_it_was_handed_in_as_last(tmp_path):
         ((0, 0, 0), None, 0, "abc", ""),
         ((0, 1, 0), None, 1, "abc", ""),
         ((0, 75, 0), None, 75, "ab", ""),
-        ((WAITS, 0), signal_all, 75, "a", "a"),
-        ((WAITS, 0), requeue, -1, "a", "a"),
+        ((WAITS, 0), signal_all, 75, "a", "a"),  # by Slurm
+        ((WAITS, 0), requeue, -1, "a", "a"),  # before the time limit
         # The run finishes in spite of SIGTERM.
         ((DONE_AT_ONCE, 0), signal_all, 75, "a", "a"),
-    ],
-    ids=[
-        "done",
-        "one fails",
-        "one stops",
-        "by Slurm",
-        "before the time limit",
-        "done at once",
     ],
 )
 def test_a_job_trains_its_runs_in_order_until_it_is_asked_to_stop(

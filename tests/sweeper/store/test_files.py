@@ -56,11 +56,9 @@ def finished(path):
     return [other for other in path.parent.iterdir() if not other.name.startswith(".")]
 
 
-@pytest.mark.parametrize(
-    "after", [False, True], ids=["not_done", "done_but_reported_failed"]
-)
-@pytest.mark.parametrize("replace", [True, False], ids=["replace", "keep_first"])
-@pytest.mark.parametrize("existing", [True, False], ids=["over_a_file", "fresh"])
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("replace", [True, False])
+@pytest.mark.parametrize("existing", [True, False])
 def test_publish_with_a_failure_at_every_call_leaves_old_or_new(
     tmp_path, after, replace, existing
 ):

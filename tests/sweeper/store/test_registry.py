@@ -93,23 +93,24 @@ def test_a_package_that_prints_or_takes_the_streams_leaves_them_as_they_were(ins
 @pytest.mark.parametrize(
     ("source", "told"),
     [
-        ("import time; time.sleep(60)", "the import took more than 0.1 seconds"),
+        (
+            "import time; time.sleep(60)",
+            "the import took more than 0.1 seconds",
+        ),
         ("raise SystemExit(3)", "SystemExit: 3"),
-        ("import os; os._exit(4)", "ended the Python process with exit code 4"),
-        (r"raise ValueError('\x1b[31m')", r"ValueError: \x1b"),
-        ("import os; os._exit(0)", "ended the Python process with exit code 0"),
+        (
+            "import os; os._exit(4)",
+            "ended the Python process with exit code 4",
+        ),
+        (r"raise ValueError('\x1b[31m')", r"ValueError: \x1b"),  # colours the terminal
+        (
+            "import os; os._exit(0)",
+            "ended the Python process with exit code 0",
+        ),
         (
             "import os; os.kill(os.getpid(), 9)",
             "ended the Python process with exit code -9",
         ),
-    ],
-    ids=[
-        "hangs",
-        "exits",
-        "ends the process",
-        "colours the terminal",
-        "ends it without a fault",
-        "is killed",
     ],
 )
 def test_a_package_that_hangs_or_ends_at_its_import_is_named(
@@ -130,7 +131,6 @@ def test_a_package_that_hangs_or_ends_at_its_import_is_named(
         ("from filelock import Timeout", "none"),
         ("class A(Exception): ...\nclass B(Exception): ...", "A, B"),
     ],
-    ids=["no public class", "imported", "two classes"],
 )
 def test_a_module_has_exactly_one_class_of_its_kind(installed, source, found):
     package = f"classes_{len(source)}"

@@ -149,10 +149,13 @@ def test_a_key_that_the_export_does_not_know_is_refused(key):
             {"model.heads": 3},
             "model.head_size=5: expected null or 5.66667 (embedding_size /",
         ),
-        ({"model.head_size": UNEVEN}, f"model.head_size={UNEVEN}: expected null"),
+        # Sizes of their own.
+        (
+            {"model.head_size": UNEVEN},
+            f"model.head_size={UNEVEN}: expected null",
+        ),
         ({"model.activation": "relu"}, "model.activation=relu: expected gelu"),
     ],
-    ids=["encoder", "sizes of their own", "head"],
 )
 def test_an_encoder_that_bert_is_not_is_refused_by_its_key(changes, told):
     section = made({**SMALL["pretraining"], "model.heads": 1, **changes}).config.model

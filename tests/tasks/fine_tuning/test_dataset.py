@@ -57,8 +57,8 @@ def test_files_are_told_by_their_official_names(tmp_path):
     assert found["test"] == {"multinli_1.0_dev_matched.jsonl"}
 
 
-@pytest.mark.parametrize("made", [True, False], ids=["empty", "absent"])
-@pytest.mark.parametrize("data_set", [MultiNLI(), SQuAD()], ids=["mnli", "squad"])
+@pytest.mark.parametrize("made", [True, False])
+@pytest.mark.parametrize("data_set", [MultiNLI(), SQuAD()])
 def test_a_folder_without_the_files_is_one_sentence(tmp_path, data_set, made):
     root = tmp_path / "data"
     if made:

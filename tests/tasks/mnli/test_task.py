@@ -62,13 +62,14 @@ def _written(path, *lines):
 @pytest.mark.parametrize(
     ("name", "lines"),
     [
-        ("train.jsonl", [json.dumps(OFFICIAL)]),  # official jsonl
-        ("train.txt", ["\t".join(TXT), _line(TXT, OFFICIAL)]),  # official txt
-        ("train.tsv", ["\t".join(GLUE), _line(GLUE, OFFICIAL)]),  # glue tsv
+        ("train.jsonl", [json.dumps(OFFICIAL)]),
+        ("train.txt", ["\t".join(TXT), _line(TXT, OFFICIAL)]),
+        ("train.tsv", ["\t".join(GLUE), _line(GLUE, OFFICIAL)]),
+        # Mark and windows ends.
         (
             "train.tsv",
             ["\ufeff" + "\t".join(GLUE) + "\r", _line(GLUE, OFFICIAL) + "\r"],
-        ),  # mark and windows ends
+        ),
     ],
 )
 def test_each_official_form_gives_the_same_pair(tmp_path, name, lines):
@@ -218,9 +219,8 @@ def test_a_fine_tuning_starts_from_the_pre_trained_weights_and_its_own_output_la
         {**PRETRAINING, "task.vocabulary_size": 1013},
         {**PRETRAINING, "model.layers": 1},
         {**PRETRAINING, "model.layers": 3},
-        {},
+        {},  # no_encoder
     ],
-    ids=["heads", "vocabulary", "fewer layers", "more layers", "no_encoder"],
 )
 def test_the_weights_of_another_model_are_one_sentence(changes):
     task, weights = made(CHILD), made(changes).model.state_dict()

@@ -49,13 +49,17 @@ CHAPTER = [
 @pytest.mark.parametrize(
     ("text", "rule", "documents"),
     [
-        (BLANK, "blank_line", [["It rained.", "We stayed in."], ["The sun came out."]]),
+        # Blank lines.
+        (
+            BLANK,
+            "blank_line",
+            [["It rained.", "We stayed in."], ["The sun came out."]],
+        ),
         (BLANK, "file", [["It rained.", "We stayed in.", "The sun came out."]]),
-        (FRAMED, "blank_line", FRAMES),
-        (FRAMED, "file", FRAMES),
-        (BROKEN, "file", [CHAPTER]),
+        (FRAMED, "blank_line", FRAMES),  # frames
+        (FRAMED, "file", FRAMES),  # frames in a file
+        (BROKEN, "file", [CHAPTER]),  # sentences over lines
     ],
-    ids=["blank lines", "file", "frames", "frames in a file", "sentences over lines"],
 )
 def test_documents_are_parted_by_the_rule_and_always_by_frames(text, rule, documents):
     assert read(text, rule) == documents

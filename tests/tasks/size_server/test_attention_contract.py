@@ -40,23 +40,16 @@ def planned(installed, source, name="mine", changes={}):  # noqa: B006
 @pytest.mark.parametrize(
     "attend",
     [
-        ATTEND,
-        WITHOUT,
+        ATTEND,  # keywords
+        WITHOUT,  # own softmax
         "context = F.scaled_dot_product_attention(q, k, v, mask_B1TT)",
+        # Shared keys.
         "k, v = k[:, :1], v[:, :1]; "
         "context = F.scaled_dot_product_attention(q, k, v, mask_B1TT, enable_gqa=True)",
         "k, v = k[:, :1], v[:, :1]; "
-        "context = F.scaled_dot_product_attention(q, k, v, attn_mask=mask_B1TT)",
+        "context = F.scaled_dot_product_attention(q, k, v, attn_mask=mask_B1TT)",  # broadcast keys
         "context = F.scaled_dot_product_attention(q, F.pad(k, (0, 0, 1, 0)), "
-        "F.pad(v, (0, 0, 1, 0)), F.pad(mask_B1TT, (1, 0), value=True))",
-    ],
-    ids=[
-        "keywords",
-        "own softmax",
-        "positions",
-        "shared keys",
-        "broadcast keys",
-        "one key more",
+        "F.pad(v, (0, 0, 1, 0)), F.pad(mask_B1TT, (1, 0), value=True))",  # one key more
     ],
 )
 def test_a_variant_that_keeps_it_has_a_size(installed, attend):
@@ -154,7 +147,6 @@ OWN = {
         "len(x_BTD[0]) % 2",
         "q.dtype == __import__('torch').bfloat16",
     ],
-    ids=["long rows", "odd rows", "precision"],
 )
 def test_a_variant_that_looks_ahead_in_rows_of_the_run_alone_is_refused(
     installed, cheats

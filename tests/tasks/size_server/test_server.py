@@ -64,10 +64,12 @@ NOWHERE = {"data.source": "local", "data.root": "/nowhere"}
             "model.heads=0: expected a whole",
         ),
         ({"op": "size"}, "KeyError"),
-        ({"op": "data", "config": config(NOWHERE)}, "data.root=/nowhere: expected"),
-        ({"op": "seize"}, "op=seize: expected size, speed, data"),
+        (
+            {"op": "data", "config": config(NOWHERE)},
+            "data.root=/nowhere: expected",
+        ),
+        ({"op": "seize"}, "op=seize: expected size, speed, data"),  # no such question
     ],
-    ids=["wrong value", "no config", "no text", "no such question"],
 )
 def test_a_wrong_question_gets_one_sentence_and_the_next_one_an_answer(
     request_, words, server

@@ -23,7 +23,7 @@ def test_a_task_whose_forward_pass_reads_the_labels_is_refused(monkeypatch):
     )
 
 
-@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize("tied", [True, False])
 def test_it_counts_what_training_would_train(tied):
     tree = config({"model.tie_embeddings": tied})
     counted = size(tree)

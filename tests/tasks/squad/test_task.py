@@ -29,14 +29,14 @@ def _answer(text, start):
 @pytest.mark.parametrize(
     ("answers", "start", "text"),
     [
-        ([_answer("gold", 14)], 14, "gold"),  # where it should
+        ([_answer("gold", 14)], 14, "gold"),
         ([_answer("gold ", 34)], 34, "gold"),  # white space left off
-        ([_answer("cheap", 3)], -1, ""),  # elsewhere
+        ([_answer("cheap", 3)], -1, ""),
         ([_answer("cheap", None)], -1, ""),  # no place given
-        ([_answer("cheap.", -6)], -1, ""),  # negative
+        ([_answer("cheap.", -6)], -1, ""),
         ([_answer("cheap", 10**9)], -1, ""),  # beyond
         ([_answer("he", True)], -1, ""),  # true is no place
-        ([_answer("", 5), _answer(" ", 8)], -1, ""),  # empty
+        ([_answer("", 5), _answer(" ", 8)], -1, ""),
         ([_answer("silver", 1), _answer("gold", 14)], 14, "gold"),  # the second
     ],
 )

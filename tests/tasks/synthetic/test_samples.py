@@ -91,7 +91,6 @@ def words(sentence):
         (samples.pair(0, WORLD)["sentence1"], "Se Mi Sa Nelu Nelu."),
         (samples.paragraph(0, WORLD)["context"], "Bo Na Base Nu Ne."),
     ],
-    ids=["lm1b", "documents", "mnli", "squad"],
 )
 def test_a_sample_is_the_same_everywhere(text, beginning):
     assert text.startswith(beginning), (
@@ -170,7 +169,13 @@ def truth(row):
     return "contradiction" if sorted(came) == sorted(told) else "neutral"
 
 
-@pytest.mark.parametrize("world", [WORLD, World(8, 12)], ids=["many", "few_families"])
+@pytest.mark.parametrize(
+    "world",
+    [
+        WORLD,  # many
+        World(8, 12),  # few_families
+    ],
+)
 def test_a_label_follows_from_the_two_texts(world):
     rows = [samples.pair(number, world) for number in range(1201)]
     assert [truth(row) for row in rows] == [row["gold_label"] for row in rows]
@@ -186,7 +191,7 @@ def test_without_directions_no_label_follows():
     assert right / len(rows) == pytest.approx(1 / len(samples.LABELS), abs=0.04)
 
 
-@pytest.mark.parametrize("world", [WORLD, CHANCE], ids=["planted", "chance"])
+@pytest.mark.parametrize("world", [WORLD, CHANCE])
 def test_a_question_has_one_answer_at_its_place_and_it_follows_where_one_is_planted(
     world,
 ):

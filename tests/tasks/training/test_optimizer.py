@@ -108,7 +108,11 @@ def test_decay_is_decoupled_and_times_the_learning_rate():
 
 
 @pytest.mark.parametrize(
-    ("largest", "norm"), [(0.5, 0.5), (None, 21.0)], ids=["clipped", "free"]
+    ("largest", "norm"),
+    [
+        (0.5, 0.5),  # clipped
+        (None, 21.0),  # free
+    ],
 )
 def test_gradients_are_clipped_to_their_global_norm(largest, norm):
     task = made({"optimizer.gradient_clip": largest})

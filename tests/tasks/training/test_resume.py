@@ -50,10 +50,11 @@ def evaluation(number):
 # then. Validations are at steps 7, 14 and 19, and checkpoints at 4, 8, 12, 16 and 19.
 KILLED = [
     (step(1), 0),
+    # Before the checkpoint gets its final name.
     (
         at(checkpoint, "publish_json", 2, after=True),
         4,
-    ),  # before the checkpoint gets its final name
+    ),
     (evaluation(1), 4),
     (at(LanguageModel, "on_validation_epoch_start", 2), 12),
     (at(Checkpointer, "save", 1), 12),
@@ -75,10 +76,9 @@ TERMINATED = [
 @pytest.mark.parametrize(
     ("points", "action", "code"),
     [
-        (KILLED, kill_self, -signal.SIGKILL),
-        (TERMINATED, terminate_self, attempts.INTERRUPTED),
+        (KILLED, kill_self, -signal.SIGKILL),  # killed
+        (TERMINATED, terminate_self, attempts.INTERRUPTED),  # terminated
     ],
-    ids=["killed", "terminated"],
 )
 def test_stopped_at_any_point_and_run_again_it_ends_with_the_same_bits(
     points, action, code, outputs, undisturbed
