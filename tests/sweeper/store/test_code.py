@@ -14,18 +14,14 @@ from sweeper.store.runs import lineage
 from tests.refusals import refusal
 from tests.tasks.jobs import config, freeze
 
-FILES = (
-    *(
-        "models/block.py",
-        "models/attention/wide.py",
-        "tasks/train.py",
-        "tasks/training/loop.py",
-    ),
-    *("tasks/size_server/fork.py", "tasks/lm1b/task.py", "tasks/squad/task.py"),
-    "tasks/export/folder.py",
-    *("sweeper/store/runs.py", "sweeper/run/schedule.py"),
-    *("sweeper/results/judge.py", "docs/install.md", *BESIDE),
-)
+FILES = [
+    *"""
+models/block.py models/attention/wide.py tasks/train.py tasks/training/loop.py
+tasks/size_server/fork.py tasks/lm1b/task.py tasks/squad/task.py tasks/export/folder.py
+sweeper/store/runs.py sweeper/run/schedule.py sweeper/results/judge.py docs/install.md
+""".split(),
+    *BESIDE,
+]
 
 
 def git(folder, *words):

@@ -62,14 +62,15 @@ def test_a_damaged_letter_is_mended(tmp_path):
 @pytest.mark.parametrize(
     "name",
     [
-        *(
-            "test.txt",
-            "wiki.test.tokens",
-            "TEST.txt",
-            "test/a.txt",
-            "test-00000-of-00001.txt",
-        ),
-        *("x_test.txt", "eval.txt", "evaluation/a.txt", "my testing 2.txt"),
+        "test.txt",
+        "wiki.test.tokens",
+        "TEST.txt",
+        "test/a.txt",
+        "test-00000-of-00001.txt",
+        "x_test.txt",
+        "eval.txt",
+        "evaluation/a.txt",
+        "my testing 2.txt",
     ],
 )
 def test_a_test_file_of_a_folder_is_not_trained_on(tmp_path, name):
@@ -137,8 +138,13 @@ def test_repeated_and_leaked_items_are_noted_beyond_the_usual_share(capsys):
 @pytest.mark.parametrize(
     "name",
     [
-        *("wiki.valid.tokens", "Validation.txt", "valid/a.txt", "val.txt", "dev.txt"),
-        *("my_dev.txt", "validation-00000-of-00001.txt"),
+        "wiki.valid.tokens",
+        "Validation.txt",
+        "valid/a.txt",
+        "val.txt",
+        "dev.txt",
+        "my_dev.txt",
+        "validation-00000-of-00001.txt",
     ],
 )
 def test_a_validation_file_is_left_out_if_there_is_other_text(tmp_path, name):
