@@ -31,11 +31,7 @@ from sweeper.store.cores import cores
             2,
         ),
         # No quota.
-        (
-            "4:cpu:/\n",
-            {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"},
-            7,
-        ),
+        ("4:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1"}, 7),
         ("", {}, 7),
     ],
 )

@@ -74,11 +74,11 @@ def _example_package(tmp_path_factory):
     registry._registered.cache_clear()
 
 
-def fitted(shared, changes, **options):
+def fitted(shared, changes, *, validate_every=15, resume_from=None):
     """Train a module with pl.Trainer. Return the trainer and the module."""
     module = opened(shared, changes)
-    trainer = trainer_for(module, val_check_interval=15)
-    trainer.fit(module, datamodule=module.data, **options)
+    trainer = trainer_for(module, val_check_interval=validate_every)
+    trainer.fit(module, datamodule=module.data, ckpt_path=resume_from)
     return trainer, module
 
 
@@ -142,7 +142,7 @@ def test_lightning_continues_from_its_checkpoint_with_the_same_bits(
     with pytest.raises(ZeroDivisionError):
         trainer.fit(module, datamodule=module.data)
     path = saved.best_model_path
-    trainer, module = fitted(shared, changes_of(name), ckpt_path=path)
+    trainer, module = fitted(shared, changes_of(name), resume_from=path)
     assert trainer.global_step == STEPS
     assert digest(module) == run.result()["weights_sha256"]
 
@@ -151,7 +151,7 @@ def test_a_child_starts_from_its_parent_under_both(shared):
     parent = ended(shared, SMALL["pretraining"], "parent")
     changes = {**SMALL["mnli"], "parent": parent.id}
     run = ended(shared, changes, "child")
-    _, module = fitted(shared, changes)
+    _, module = fitted(shared, changes, validate_every=7)
     assert digest(module) == run.result()["weights_sha256"]
 
 
