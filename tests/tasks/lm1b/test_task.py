@@ -69,10 +69,8 @@ def test_lines_without_spaces_have_no_perplexity_per_word_and_their_runs_end_wel
     lines = [
         "".join(chr(0x4E00 + n * k % 503) for k in range(400)) for n in range(2, 301)
     ]
-    text = {
-        "data.source": "local",
-        "data.root": write_corpus(shared / "chinese", lines),
-    }
+    root = write_corpus(shared / "chinese", lines)
+    text = {"data.source": "local", "data.root": root}
     metrics = ended(shared, text, "chinese").result()["metrics"]
     expected = {*LanguageModel.measured, *NGRAMS} - {"test/perplexity_per_word"}
     assert set(metrics) == expected
