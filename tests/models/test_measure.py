@@ -14,10 +14,6 @@ from models.attention.grouped_query import GroupedQueryAttention
 from models.measure import cache_bytes, parameter_counts
 from models.transformer import Decoder
 
-SMOLLM2 = {
-    "vocabulary_size": 49_152, "layers": 30, "embedding_size": 576, "heads": 9, "head_size": 64,
-    "feedforward_size": 1536, "attention": partial(GroupedQueryAttention, key_value_heads=3),
-}  # fmt: skip
 QWEN3 = {
     "vocabulary_size": 151_936, "layers": 28, "embedding_size": 1024, "heads": 16,
     "head_size": 128, "feedforward_size": 3072,
@@ -29,7 +25,6 @@ LLAMA3 = {
     "attention": partial(GroupedQueryAttention, key_value_heads=8),
 }  # fmt: skip
 PUBLISHED = {
-    "SmolLM2-135M": (SMOLLM2, {"params_total": 134_515_008}),
     "Qwen3-0.6B": (QWEN3, {"params_total": 596_049_920}),
     "Llama 3 8B": (
         LLAMA3,

@@ -27,15 +27,9 @@ def test_does_not_care_in_what_order_positions_stand(name):
 
 @every_variant
 @biases
-def test_costs_as_much_on_the_meta_device_and_takes_no_bias_unasked(name, bias):
-    real = _build(name, bias=bias)
-    with torch.device("meta"):
-        meta = _build(name, bias=bias)
-        assert meta(torch.zeros(B, T, D, dtype=torch.float64)).shape == (B, T, D)
-    sizes = {key: value.shape for key, value in real.state_dict().items()}
-    assert {key: value.shape for key, value in meta.state_dict().items()} == sizes
-    assert all(value.is_meta for value in meta.state_dict().values())
-    assert any(key.endswith("bias") for key in sizes) == bias
+def test_takes_no_bias_unasked(name, bias):
+    keys = _build(name, bias=bias).state_dict()
+    assert any(key.endswith("bias") for key in keys) == bias
 
 
 @every_variant

@@ -26,13 +26,6 @@ def test_longest_first_never_more_than_the_slots_and_nothing_that_is_done(tell, 
     assert backend.busiest == 2
 
 
-def test_a_slot_that_takes_nothing_yet_is_asked_again(tell):
-    schedule, backend = tell([job("a", 2), job("b", 1)], {})
-    backend.held = {0: True, 1: True}
-    assert schedule.execute()
-    assert (len(backend.started), backend.held) == (2, {})
-
-
 def test_a_run_that_waits_for_room_is_overtaken_by_none(tell):
     schedule, backend = tell([job("a", 3), job("b", 2), job("c", 1)], {}, slots=2)
     grant, asked = backend.grant, []

@@ -1,6 +1,5 @@
 """Tests of the parts of the code on which runs depend, and of the copies for queued jobs."""
 
-import os
 import shutil
 import subprocess
 from importlib.metadata import entry_points
@@ -165,15 +164,3 @@ def test_what_was_continued_comes_of_all_that_trained_it(tmp_path):
     states = [state_of(one) for one in lineage(run, 4)]
     assert states == [{"models": "z"}, {"models": "a"}, {"models": "c"}]
     assert differing(states) == ["models"]
-
-
-@pytest.mark.skipif(
-    os.getuid() != 0, reason="only root can give a folder to another user"
-)
-def test_a_program_that_belongs_to_another_user_has_its_revision(root):
-    expected = Code.read(root).revision
-    assert expected != "unknown"
-    for path in (root, *root.rglob("*")):
-        os.chown(path, 1009, 1009)
-
-    assert Code.read(root).revision == expected

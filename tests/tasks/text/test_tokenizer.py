@@ -14,9 +14,7 @@ from tasks.text.tokenizer import (
     END,
     PAD,
     is_ended,
-    load_tokenizer,
     pieces_of,
-    save_tokenizer,
     split_sentences,
     train_bpe,
     train_wordpiece,
@@ -90,13 +88,6 @@ def test_a_vocabulary_without_room_for_the_characters_is_refused():
     assert "vocabulary_size=10: expected at least 11" in refusal(
         train_wordpiece, ["abc"], 10
     )
-
-
-def test_storing_gives_back_the_same_tokenizer(tmp_path):
-    path = tmp_path / "tokenizer.json"
-    save_tokenizer(BPE, path)
-    assert load_tokenizer(path).to_str() == BPE.to_str()
-    assert not list(tmp_path.glob(".*.tmp"))
 
 
 def test_wordpiece_is_berts():

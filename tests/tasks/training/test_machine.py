@@ -1,17 +1,14 @@
 """How a job sets up its process, and what it records about the machine, packages and code."""
 
-import gc
 import math
 import resource
 import subprocess
 import sys
-import weakref
 
 import pytest
 
 from sweeper.run.backends.ray import Place
 from sweeper.store.code import Code, differing, pin, state_of
-from tasks.process import freeze_gc
 from tasks.training import machine
 from tests.tasks.jobs import (
     config,
@@ -85,30 +82,6 @@ def test_freed_memory_is_not_given_back_to_the_system():
     if given_back < pages / 10:
         pytest.skip("this system's C library keeps freed memory by itself")
     assert kept < pages / 100
-
-
-@pytest.fixture(autouse=True)
-def _thaw():
-    yield
-    gc.unfreeze()
-    assert gc.isenabled()
-
-
-class Knot:
-    """An object in a reference cycle, which only the garbage collector can free."""
-
-    def __init__(self):
-        self.itself = self
-
-
-def test_what_a_block_leaves_is_never_collected_and_what_comes_after_it_is():
-    with freeze_gc():
-        assert not gc.isenabled()
-        kept = weakref.ref(Knot())
-    gone = weakref.ref(Knot())
-    gc.collect()
-    assert kept() is not None
-    assert gone() is None
 
 
 VARIANT = """
