@@ -52,6 +52,7 @@ SENTENCES = {
 # The message begins with the first key.
 REFUSED = [
     {"model.heads": 4.0},
+    {"model.head_size": [5, "x"]},
     {"model.head_size": []},
     {"model.head_size": [5, 7, 5]},
     {"model.attention": {"name": "multi_head", "rank": 3}},
@@ -69,6 +70,7 @@ REFUSED = [
     {"task.vocabulary_size": 7},
     {"optimizer.learning_rate": float("nan")},
     {"optimizer.betas": [0.9, 1.0]},
+    {"optimizer.schedule": "polynomial"},
     {"optimizer.warmup_steps": 19, "optimizer.schedule": "linear"},
     {"data.root": None, "data.source": "local"},
     {"data.hub.path": None, "data.source": "hub"},

@@ -97,3 +97,4 @@ def test_floats_that_json_lacks_come_back_as_floats(tmp_path, value):
     assert str(row["train/loss"]) == str(value)
     assert isinstance(row["train/loss"], float)
     assert json.loads(data)["train/loss"] == str(value) == spell_float(value)
+    assert data.startswith(b'{"step": 3, ')

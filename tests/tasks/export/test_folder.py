@@ -30,18 +30,12 @@ RUNS = {
 
 def test_a_run_is_named_by_its_id_or_by_a_point_in_words_too(tmp_path, monkeypatch):
     run = freeze(tmp_path / "outputs")
-    point = {
-        "experiment": "mine",
-        "arm": "fixed",
-        "values": {"model.heads": 3},
-        "matched": None,
-    }
+    heads = {"values": {"model.heads": 3}, "matched": None}
+    point = {"experiment": "mine", "arm": "fixed", **heads}
     points = [{**point, "run": run.id, "seed": 3}, {**point, "run": "other", "seed": 4}]
     sizes = {one["run"]: {"size": {}, "parent": None} for one in points}
-    write_plan(
-        run.outputs,
-        {"experiments": {"mine": {"arms": {}}}, "points": points, "runs": sizes},
-    )
+    plan = {"experiments": {"mine": {"arms": {}}}, "points": points, "runs": sizes}
+    write_plan(run.outputs, plan)
     monkeypatch.chdir(tmp_path)
     for given in ("mine/fixed heads=3 seed=3", "mine/seed=3", run.id, str(run.path)):
         assert open_run(given, Path("outputs")).id == run.id
@@ -63,11 +57,8 @@ def test_transformers_loads_it_and_computes_the_same(tmp_path, capsys, name):
     assert capsys.readouterr().out.split() == [str(folder / file) for file in files]
     about = json.loads((folder / "tokenizer_config.json").read_text())
     bert = name.startswith("Bert")
-    assert (
-        ("token_type_ids" in about.get("model_input_names", ()))
-        == ("mask_token" in about)
-        == bert
-    )
+    assert ("token_type_ids" in about.get("model_input_names", ())) == bert
+    assert ("mask_token" in about) == bert
     pieces = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
     first, last = (pieces.get(about.get(key)) for key in ("bos_token", "eos_token"))
     assert (first, last) == ((None, None) if bert else (0, 1))
@@ -76,15 +67,13 @@ def test_transformers_loads_it_and_computes_the_same(tmp_path, capsys, name):
     assert run.result()["weights_sha256"] in card
     head = yaml.safe_load(card.split("---")[1])
     [result] = head["model-index"][0]["results"]
-    assert {one["name"]: one["value"] for one in result["metrics"]} == (
-        run.result()["metrics"]
-    )
+    metrics = {one["name"]: one["value"] for one in result["metrics"]}
+    assert metrics == run.result()["metrics"]
     assert head["license"] == "unknown"
     assert result["dataset"] == {"name": "sample text", "type": "text"}
     assert json.loads((folder / "config.json").read_text())["architectures"] == [name]
     assert main([str(run.path), str(folder)]) == 1
-    assert "DIR=" in (said := capsys.readouterr().err)
-    assert "expected a new or empty folder" in said
+    assert "expected a new or empty folder" in capsys.readouterr().err
 
     transformers = pytest.importorskip(
         "transformers", reason="transformers is not installed"

@@ -1,5 +1,6 @@
 """How a job sets up its process, and what it records about the machine, packages and code."""
 
+import gc
 import math
 import resource
 import subprocess
@@ -9,6 +10,7 @@ import pytest
 
 from sweeper.run.backends.ray import Place
 from sweeper.store.code import Code, differing, pin, state_of
+from tasks.process import freeze_gc
 from tasks.training import machine
 from tests.tasks.jobs import (
     config,
@@ -82,6 +84,14 @@ def test_freed_memory_is_not_given_back_to_the_system():
     if given_back < pages / 10:
         pytest.skip("this system's C library keeps freed memory by itself")
     assert kept < pages / 100
+
+
+def test_what_a_block_leaves_is_never_looked_at_by_the_garbage_collector():
+    with freeze_gc():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 0
+    gc.unfreeze()
 
 
 VARIANT = """
