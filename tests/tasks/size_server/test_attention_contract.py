@@ -30,6 +30,10 @@ ATTEND = "context = F.scaled_dot_product_attention(q, k, v, attn_mask=mask_B1TT)
 WITHOUT = "context = (q @ k.mT).masked_fill(~mask_B1TT, float('-inf')).softmax(-1) @ v"
 
 
+def source_of(attend=ATTEND, signature=SIGNATURE):
+    return VARIANT.format(signature=signature, attend=attend)
+
+
 def planned(installed, source, name="mine", changes={}):  # noqa: B006
     """Install a plugin with this variant. Return the size of a run that uses it."""
     attention_contract._checked.clear()
@@ -53,12 +57,12 @@ def planned(installed, source, name="mine", changes={}):  # noqa: B006
     ],
 )
 def test_a_variant_that_keeps_it_has_a_size(installed, attend):
-    found = planned(installed, VARIANT.format(signature=SIGNATURE, attend=attend))
+    found = planned(installed, source_of(attend))
     assert found["params_attention"] == 2 * (17 * 45 + 45 + 15 * 17 + 17)
 
 
 def test_its_own_options_are_those_of_its_constructor(installed):
-    source = VARIANT.format(signature=f"{SIGNATURE}, rank: int", attend=ATTEND)
+    source = source_of(signature=f"{SIGNATURE}, rank: int")
     assert "attention.rank=(missing): expected a whole number" in refusal(
         planned, installed, source
     )
@@ -126,7 +130,7 @@ BREACHES = {
 @pytest.mark.parametrize(("breach", "told"), BREACHES.values(), ids=BREACHES)
 def test_a_variant_that_breaks_it_is_one_sentence(installed, breach, told):
     changes = breach if isinstance(breach, dict) else {"attend": breach}
-    source = VARIANT.format(**{"signature": SIGNATURE, "attend": ATTEND, **changes})
+    source = source_of(**changes)
     sentence = refusal(planned, installed, source)
     assert sentence.startswith("model.attention.name=mine: expected ")
     assert told in sentence
@@ -152,7 +156,7 @@ def test_a_variant_that_looks_ahead_in_rows_of_the_run_alone_is_refused(
     installed, cheats
 ):
     attend = f"{ATTEND}\n        if {cheats}: context = context + v.roll(-1, 2)"
-    source = VARIANT.format(signature=SIGNATURE, attend=attend)
+    source = source_of(attend)
     assert "changes the output at position" in refusal(
         planned, installed, source, changes=OWN
     )
@@ -161,7 +165,7 @@ def test_a_variant_that_looks_ahead_in_rows_of_the_run_alone_is_refused(
 def test_each_number_of_heads_is_tried_not_only_the_first_of_its_kind(installed):
     attend = f"{ATTEND}\n        if heads == 6: context = context + v.roll(-1, 2)"
     attend = attend.replace("heads ==", "self.heads ==")
-    source = VARIANT.format(signature=SIGNATURE, attend=attend)
+    source = source_of(attend)
     assert planned(installed, source, changes={"model.heads": 3})
     assert "changes the output at position" in refusal(
         size, config({"model.attention": {"name": "mine"}, "model.heads": 6})
@@ -178,7 +182,7 @@ ROTARY = {
 def test_a_variant_turns_queries_and_keys_or_is_refused_under_rotary_positions(
     installed,
 ):
-    source = VARIANT.format(signature=SIGNATURE, attend=ATTEND)
+    source = source_of()
     assert "name=mine: expected a variant that supports" in refusal(
         planned, installed, source, changes=ROTARY
     )
@@ -198,7 +202,7 @@ def test_a_variant_turns_queries_and_keys_or_is_refused_under_rotary_positions(
 def test_each_shape_is_checked_and_a_refused_value_is_the_users(installed):
     signature = f"{SIGNATURE}, groups: int = 4"
     refuses = "if heads % groups: raise ValueError(f'{heads} heads in {groups} groups')"
-    source = VARIANT.format(signature=signature, attend=ATTEND)
+    source = source_of(signature=signature)
     source = source.replace(
         "super().__init__()", f"super().__init__()\n        {refuses}"
     )
