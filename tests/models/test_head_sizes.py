@@ -11,7 +11,7 @@ import torch
 from headroom_attention.trained import heads_by_layer
 from models.attention.multi_head import MultiHeadAttention
 from models.attention_map import attention_weights
-from models.head_sizes import UnevenAttention
+from models.head_sizes import UnevenAttention, distinct_sizes
 from models.transformer import Decoder, Encoder
 from tasks.config.architecture import variant
 from tests.models.conftest import (
@@ -75,6 +75,10 @@ def test_every_variant_can_have_heads_of_several_sizes(name):
 def test_a_list_of_the_wrong_length_is_refused(head_size, decoder):
     with pytest.raises(ValueError, match=r"head_size has . entries; give one"):
         decoder(head_size=head_size)
+
+
+def test_the_sizes_are_those_of_all_heads():
+    assert distinct_sizes([5, [3, 5], 2]) == [2, 3, 5]
 
 
 def test_heads_that_share_keys_stay_as_they_were_drawn_also_where_one_stands_alone():
