@@ -78,7 +78,7 @@ def test_a_list_of_the_wrong_length_is_refused(head_size, decoder):
 
 
 def test_the_sizes_are_those_of_all_heads():
-    assert distinct_sizes([5, [3, 5], 2]) == [2, 3, 5]
+    assert distinct_sizes([5, [3, 7], 2]) == [2, 3, 5, 7]
 
 
 def test_heads_that_share_keys_stay_as_they_were_drawn_also_where_one_stands_alone():
