@@ -27,21 +27,12 @@ settings.load_profile("untimed")
 FOREIGN = ("WANDB_", "HYDRA_", "HF_", "SLURM_", "RAY_", "PL_", "TORCHELASTIC_")
 for name in [name for name in os.environ if name.startswith(FOREIGN)]:
     del os.environ[name]
-for name in (
-    "WORLD_SIZE",
-    "RANK",
-    "LOCAL_RANK",
-    "NODE_RANK",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-):
-    os.environ.pop(name, None)
+DISTRIBUTED = "WORLD_SIZE RANK LOCAL_RANK NODE_RANK MASTER_ADDR MASTER_PORT"
 # These hide the order in which buffered output appears, and what writes to __pycache__.
-for name in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"):
+BUFFERS = "PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE"
+# With FORCE_COLOR, colour codes would come between the words a test looks for.
+for name in f"{DISTRIBUTED} {BUFFERS} FORCE_COLOR".split():
     os.environ.pop(name, None)
-os.environ.pop(
-    "FORCE_COLOR", None
-)  # colour codes would come between the words a test looks for
 
 # Read when the numeric libraries load, here and in the processes that tests start.
 os.environ.update(
@@ -63,12 +54,7 @@ def _own_folders(tmp_path_factory):
     """W&B and the Hub keep their caches and settings apart from the user's."""
     folder = tmp_path_factory.mktemp("settings")
     with pytest.MonkeyPatch.context() as patch:
-        for name in (
-            "WANDB_CACHE_DIR",
-            "WANDB_CONFIG_DIR",
-            "WANDB_DATA_DIR",
-            "HF_HOME",
-        ):
+        for name in "WANDB_CACHE_DIR WANDB_CONFIG_DIR WANDB_DATA_DIR HF_HOME".split():
             patch.setenv(name, str(folder))
         yield
 
@@ -97,7 +83,7 @@ class Installed:
 
     def __init__(self, folder, monkeypatch):
         self.folder = folder
-        self._names: list[str] = []
+        self._names = []
         monkeypatch.syspath_prepend(folder)
 
     def __call__(self, package, source, groups):

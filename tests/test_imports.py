@@ -95,7 +95,7 @@ def test_what_an_import_must_not_load_is_not_loaded(modules, unwanted):
     assert not loaded & unwanted
 
 
-@pytest.mark.parametrize("flag", ["--help", "--cfg=job"], ids=["help", "config"])
+@pytest.mark.parametrize("flag", ["--help", "--cfg=job"])
 def test_asking_the_command_what_it_does_stays_light(flag):
     typed = ["sweep.py", flag]
     loaded = loaded_after(
@@ -109,23 +109,13 @@ def test_asking_the_command_what_it_does_stays_light(flag):
 
 def commands():
     """Every module of the packages that is a `python -m` command."""
-    folders = [
-        ROOT / package
-        for package in (
-            "sweeper",
-            "tasks",
-            "headroom_attention",
-            "tests/faults",
-            "benchmarks",
-        )
-    ]
-    files = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
+    folders = "sweeper tasks headroom_attention tests/faults benchmarks".split()
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     started = [path for path in files if '__name__ == "__main__"' in path.read_text()]
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in started]
     # Peers that a benchmark starts are started where they lie: by a path.
-    return [
-        name.removesuffix(".__main__") for name in names if not name.endswith("_peer")
-    ]
+    ours = [name for name in sorted(names) if not name.endswith("_peer")]
+    return [name.removesuffix(".__main__") for name in ours]
 
 
 @pytest.mark.parametrize("name", commands())

@@ -2,21 +2,11 @@
 
 from pathlib import Path
 
-TINY = (
-    *("data.sentences=600", "task.vocabulary_size=400", "task.sequence_length=32"),
-    *(
-        "task.batch_tokens=512",
-        "model.layers=1",
-        "model.embedding_size=8",
-        "model.head_size=4",
-    ),
-    *(
-        "model.feedforward_size=16",
-        "optimizer.warmup_steps=5",
-        "trainer.steps=20",
-        "logger=none",
-    ),
-)
+TINY = """
+data.sentences=600 task.vocabulary_size=400 task.sequence_length=32 task.batch_tokens=512
+model.layers=1 model.embedding_size=8 model.head_size=4 model.feedforward_size=16
+optimizer.warmup_steps=5 trainer.steps=20 logger=none
+""".split()
 EXPERIMENT = """\
 # @package _global_
 defaults: [override /task: lm1b]

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 ENTITY = "someone"
+OWNER = {"id": "e", "name": ENTITY}
 KEY = "0" * 40
 OPERATION = re.compile(r"\b(?:query|mutation)\s+(\w+)")
 NAMES = {"id": "1", "entity": ENTITY, "username": ENTITY, "email": "", "flags": "{}"}
@@ -49,11 +50,11 @@ class WandbServer:
 
     def __init__(self):
         self.address = ""
-        self.runs: dict[str, Remote] = {}
-        self.views: dict[str, dict[str, Any]] = {}
-        self.artifacts: dict[str, dict[str, Any]] = {}
-        self.files: dict[str, bytes] = {}
-        self.unknown: list[str] = []
+        self.runs = {}
+        self.views = {}
+        self.artifacts = {}
+        self.files = {}
+        self.unknown = []
         self.lock = threading.Lock()
 
     def answer(self, query, variables):
@@ -90,82 +91,61 @@ class WandbServer:
         run = self.runs.setdefault(name, Remote(name, given.get("project", "")))
         run.about |= {key: value for key, value in given.items() if value is not None}
         run.config |= json.loads(given.get("config") or "{}")
-        project = {
-            "id": "p",
-            "name": run.project,
-            "entity": {"id": "e", "name": ENTITY},
-        }
-        bucket = {"id": run.id, "name": run.id, "displayName": given.get("displayName")}
-        rest = {
+        bucket = {
+            "id": run.id,
+            "name": run.id,
+            "displayName": given.get("displayName"),
             "description": None,
             "config": "{}",
             "sweepName": None,
             "historyLineCount": 0,
+            "project": {"id": "p", "name": run.project, "entity": OWNER},
         }
-        return {"upsertBucket": {"bucket": {**bucket, **rest, "project": project}}}
+        return {"upsertBucket": {"bucket": bucket}}
 
     def _Runs(self, given):
         asked = json.loads(given["filters"])["name"]["$in"]
-        nodes = [
-            {"id": run.id, "name": run.id, "projectId": "1", "state": run.state}
-            | {"tags": run.about.get("tags", []), "user": {**NAMES, "name": ENTITY}}
-            | {
-                "config": json.dumps(run.config),
-                "summaryMetrics": json.dumps(run.summary),
-            }
-            | dict.fromkeys(("displayName", "notes", "description", "group", "jobType"))
-            for run in self.runs.values()
-            if run.id in asked
-        ]
-        edges = [{"node": node, "cursor": node["id"]} for node in nodes]
+        found = [self.runs[id] for id in asked if id in self.runs]
+        edges = [{"node": self._described(run), "cursor": run.id} for run in found]
         end = {"endCursor": None, "hasNextPage": False}
+        runs = {"edges": edges, "pageInfo": end}
+        return {"project": {"runCount": len(edges), "runs": runs}}
+
+    def _described(self, run):
+        """Return a run as the public API shows it."""
+        absent = ("displayName", "notes", "description", "group", "jobType")
         return {
-            "project": {
-                "runCount": len(edges),
-                "runs": {"edges": edges, "pageInfo": end},
-            }
+            **dict.fromkeys(absent),
+            "id": run.id,
+            "name": run.id,
+            "projectId": "1",
+            "state": run.state,
+            "tags": run.about.get("tags", []),
+            "user": {**NAMES, "name": ENTITY},
+            "config": json.dumps(run.config),
+            "summaryMetrics": json.dumps(run.summary),
         }
 
     def _RunResumeStatus(self, given):
-        entity = {"id": "e", "name": ENTITY}
-        return {
-            "model": {
-                "id": "p",
-                "name": given["project"],
-                "entity": entity,
-                "bucket": None,
-            }
-        }
+        project = {"id": "p", "name": given["project"], "entity": OWNER}
+        return {"model": {**project, "bucket": None}}
 
     def _CreateRunFiles(self, given):
-        urls = [
-            {"name": name, "uploadUrl": f"{self.address}/storage/{given['run']}/{name}"}
-            for name in given["files"]
+        run = given["run"]
+        files = [
+            {"name": name, **self._upload(f"{run}/{name}")} for name in given["files"]
         ]
-        return {
-            "createRunFiles": {
-                "runID": given["run"],
-                "uploadHeaders": [],
-                "files": urls,
-            }
-        }
+        return {"createRunFiles": {"runID": run, "uploadHeaders": [], "files": files}}
 
     def _UpsertView2(self, given):
         id = given.get("id") or f"view-{len(self.views)}"
         self.views[id] = dict(given)
-        return {
-            "upsertView": {"view": {"id": id, "name": given["name"]}, "inserted": True}
-        }
+        view = {"id": id, "name": given["name"]}
+        return {"upsertView": {"view": view, "inserted": True}}
 
     def _View(self, given):
         edges = [
-            {
-                "node": {
-                    "id": id,
-                    "displayName": view["displayName"],
-                    "spec": view["spec"],
-                }
-            }
+            {"node": {**view, "id": id}}
             for id, view in self.views.items()
             if view["name"] == given["viewName"]
         ]
@@ -175,46 +155,36 @@ class WandbServer:
         [asked] = given.values()
         id = f"artifact-{len(self.artifacts)}"
         self.artifacts[id] = {**asked, "files": {}, "committed": False}
-        made = {
-            "id": id,
-            "state": "PENDING",
-            "artifactSequence": {"latestArtifact": None},
-        }
+        first = {"latestArtifact": None}
+        made = {"id": id, "state": "PENDING", "artifactSequence": first}
         return {"createArtifact": {"artifact": made}}
 
     def _upload(self, path):
         return {"uploadUrl": f"{self.address}/storage/{path}", "uploadHeaders": []}
 
+    def _manifest(self):
+        file = {"id": "m", **self._upload("manifest")}
+        return {"artifactManifest": {"id": "m", "file": file}}
+
     def _CreateArtifactManifest(self, given):
-        file = {"id": "m", **self._upload(f"{given['artifactID']}/manifest")}
-        return {
-            "createArtifactManifest": {"artifactManifest": {"id": "m", "file": file}}
-        }
+        return {"createArtifactManifest": self._manifest()}
 
     def _UpdateArtifactManifest(self, given):
-        file = {"id": "m", **self._upload("manifest")}
-        return {
-            "updateArtifactManifest": {"artifactManifest": {"id": "m", "file": file}}
-        }
+        return {"updateArtifactManifest": self._manifest()}
 
     def _CreateArtifactFiles(self, given):
         edges = []
         for spec in given["input"]["artifactFiles"]:
-            path = f"{spec['artifactID']}/{spec['name']}"
-            node = {
-                "storagePath": path,
-                **self._upload(path),
-                "uploadMultipartUrls": None,
-            }
-            edges.append({"node": {**node, "artifact": {"id": spec["artifactID"]}}})
+            id = spec["artifactID"]
+            path = f"{id}/{spec['name']}"
+            node = {"storagePath": path, "artifact": {"id": id}, **self._upload(path)}
+            edges.append({"node": {**node, "uploadMultipartUrls": None}})
         return {"createArtifactFiles": {"files": {"edges": edges}}}
 
     def _CommitArtifact(self, given):
-        artifact = self.artifacts[given["artifactID"]]
-        artifact["committed"] = True
-        return {
-            "commitArtifact": {"artifact": {"id": given["artifactID"], "digest": ""}}
-        }
+        id = given["artifactID"]
+        self.artifacts[id]["committed"] = True
+        return {"commitArtifact": {"artifact": {"id": id, "digest": ""}}}
 
 
 class Loopback(ThreadingHTTPServer):

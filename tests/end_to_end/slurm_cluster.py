@@ -10,8 +10,6 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -63,7 +61,7 @@ NODE = (
 
 
 @contextlib.contextmanager
-def cluster(root: Path) -> Iterator[None]:
+def cluster(root):
     """Start the daemons, set SLURM_CONF, and stop the daemons at the end.
 
     Skip the test if a program or root is missing. The nodes have more CPUs than the machine,
@@ -94,7 +92,7 @@ def cluster(root: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLURM_CONF", str(config))
 
-        def start(*command: str) -> None:
+        def start(*command):
             log = stack.enter_context((root / f"{command[0]}.out").open("a"))
             process = subprocess.Popen(command, stdout=log, stderr=log, cwd=root)
             stack.callback(_stop, process)
@@ -110,7 +108,7 @@ def cluster(root: Path) -> Iterator[None]:
         yield
 
 
-def _munge_files(root: Path, munge: Path) -> list[str]:
+def _munge_files(root, munge):
     """Write the key of munge. Return the options that name the files of munge."""
     key = root / "munge.key"
     key.write_bytes(os.urandom(1024))
@@ -120,7 +118,7 @@ def _munge_files(root: Path, munge: Path) -> list[str]:
     return [f"--socket={munge}", *options]
 
 
-def _until(condition, what: str, root: Path) -> None:
+def _until(condition, what, root):
     deadline = time.monotonic() + 60
     while not condition():
         if time.monotonic() > deadline:
@@ -129,7 +127,7 @@ def _until(condition, what: str, root: Path) -> None:
         time.sleep(0.1)
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def _stop(process):
     process.send_signal(signal.SIGTERM)
     try:
         process.wait(20)
@@ -138,11 +136,11 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _told(*command: str) -> str:
+def _told(*command):
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
-def _free_ports(count: int) -> list[int]:
+def _free_ports(count):
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:

@@ -25,7 +25,7 @@ print(len(headroom.runs("recall")), run.evaluate() == run.metrics())
 """
 
 
-def done(*command: str | Path, cwd: Path) -> str:
+def done(*command, cwd):
     """Return what a command prints. Assert that its exit code is 0."""
     ended = subprocess.run(
         command, cwd=cwd, capture_output=True, text=True, check=False

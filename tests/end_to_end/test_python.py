@@ -2,14 +2,13 @@
 
 import json
 import re
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 
 import headroom_attention as headroom
 from tests.end_to_end.test_sweep import ROOT, SMALL
+from tests.refusals import refusal
 
 MEASURE = "test/perplexity"
 NAME = "equal-width"
@@ -64,8 +63,9 @@ def test_a_plan_has_trials_and_yaml_files_of_ones_own_and_folders_of_any_name(tm
     planned = headroom.plan(typed, outputs=outputs)
     assert set(planned["experiment"]) == {"mine", "mine_trials"}
     assert [path.name for path in tmp_path.iterdir()] == ["own", "back\\slash's\\"]
-    with pytest.raises(headroom.UserError, match="experiment=mine: expected one of"):
-        headroom.plan(["experiment=mine"], outputs=outputs)
+    assert "experiment=mine: expected one of" in refusal(
+        headroom.plan, ["experiment=mine"], outputs=outputs
+    )
 
 
 def test_verdicts_and_figure_are_those_of_the_files(outputs):
@@ -116,14 +116,14 @@ def test_what_it_read_can_be_read(run):
     assert run.config["model"]["heads"] == 2
 
 
-WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+WRONG = {
     "experiment": (
         lambda at: headroom.table("fig9", **at),
         "experiment=fig9: expected",
     ),
     "key": (
         lambda at: headroom.runs(None, {"model.head": 2}, **at),
-        r"did you mean model.heads\?$",
+        "did you mean model.heads?",
     ),
     "measured split": (
         lambda at: headroom.runs(**at)[0].evaluate(split="train"),
@@ -131,7 +131,7 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "text": (
         lambda at: headroom.plan("model.heads=2 seed=1", **at),
-        r"\['model.heads=2', 'seed=1'\]",
+        "['model.heads=2', 'seed=1']",
     ),
     "flag": (
         lambda at: headroom.sweep(["-m", "seed=1"], **at),
@@ -143,9 +143,7 @@ WRONG: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_name_is_one_sentence(outputs, wrong):
     asked, words = WRONG[wrong]
-    with pytest.raises(headroom.UserError, match=words) as raised:
-        asked({"outputs": outputs})
-    assert "\n" not in str(raised.value)
+    assert words in refusal(asked, {"outputs": outputs})
 
 
 def test_the_lines_of_the_guide_work(outputs, monkeypatch, capsys):
@@ -156,7 +154,7 @@ def test_the_lines_of_the_guide_work(outputs, monkeypatch, capsys):
     )
     assert len(said) == 2
     monkeypatch.chdir(outputs.parent)
-    names: dict[str, Any] = {}
+    names = {}
     exec("".join(said).replace("fig1", NAME), names)
     shown = capsys.readouterr().out
     assert all(

@@ -30,33 +30,27 @@ from tests.twins import arguments as twins
 FAULTY = Path(__file__).with_name("faulty")
 PATIENCE_S, PATIENCE_ROUNDS_S = 600.0, 3600.0
 MARK = "HEADROOM_FAULTS"
-TINY = (
-    *("data.sentences=600", "task.vocabulary_size=400", "model.layers=1"),
-    *("optimizer.warmup_steps=5", "trainer.log_every=5", "trainer.checkpoint_every=5"),
-    "logger=none",
-)
-GRID = (
-    *("-m", "model.heads=1,2,3,4", "model.head_size=4", "task.sequence_length=32"),
-    *("trainer.steps=40", "task.batch_tokens=480", *TINY),
-)
+TINY = """
+data.sentences=600 task.vocabulary_size=400 model.layers=1 optimizer.warmup_steps=5
+trainer.log_every=5 trainer.checkpoint_every=5 logger=none
+"""
+GRID = f"""
+-m model.heads=1,2,3,4 model.head_size=4 task.sequence_length=32 trainer.steps=40
+task.batch_tokens=480
+{TINY}
+""".split()
 # A pre-training, with steps for both of its phases, and two fine-tunings of it, twice.
 # Rows of all three tasks have 21 tokens.
-TWO_STAGES = (
-    *(
-        "-m",
-        "experiment=table2a",
-        "seed=0",
-        "model.heads=2,4",
-        "trainer.steps=160",
-        *TINY,
-    ),
-    *("experiment.claims=[]", "task.batch_tokens=525"),
-)
+TWO_STAGES = f"""
+-m experiment=table2a seed=0 model.heads=2,4 trainer.steps=160 experiment.claims=[]
+task.batch_tokens=525
+{TINY}
+""".split()
 # Trials of the arms, ranges that grow, and runs with the values that they choose.
-TUNING = (
-    *("-m", "experiment=fig1_tuned", "seed=0"),
-    *("task.sequence_length=32", "trainer.steps=40", "task.batch_tokens=480", *TINY),
-)
+TUNING = f"""
+-m experiment=fig1_tuned seed=0 task.sequence_length=32 trainer.steps=40 task.batch_tokens=480
+{TINY}
+""".split()
 LINES = {"a grid": GRID, "two stages": TWO_STAGES, "tuning": TUNING}
 KILLS_PER_SWEEP = 5
 FAILING_CALLS = 0.004  # the share of calls on paths in the outputs folder

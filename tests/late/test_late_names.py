@@ -68,9 +68,7 @@ def shim(tmp_path_factory):
     return built
 
 
-def _started(
-    shim: Path, folder: Path, seconds: float, *command: str
-) -> subprocess.Popen[str]:
+def _started(shim, folder, seconds, *command):
     late = {
         "LD_PRELOAD": str(shim),
         "LATE_FOLDER": str(folder),

@@ -7,6 +7,10 @@ import torch
 import torch.nn.functional as F
 
 from models.transformer import Decoder, Encoder
+from sweeper.store.registry import ATTENTION, names
+
+biases = pytest.mark.parametrize("bias", [True, False])
+every_variant = pytest.mark.parametrize("name", names(ATTENTION))
 
 DECODER = {
     "vocabulary_size": 23,
@@ -86,6 +90,11 @@ def attended(monkeypatch):
 
     monkeypatch.setattr(F, "scaled_dot_product_attention", spy)
     return calls
+
+
+def causal_mask(rows, length):
+    """Return mask_B1TT, in which each position sees itself and those before it."""
+    return torch.ones(rows, 1, length, length, dtype=torch.bool).tril()
 
 
 def influence(model, batch, position):

@@ -16,20 +16,27 @@ from models.attention_map import (
     numerical_rank,
 )
 from models.mask import attention_mask
-from sweeper.store.registry import ATTENTION, names
 from tasks.config.architecture import variant
+from tests.models.conftest import biases, causal_mask, every_variant
 
 B, T, D, H = 2, 11, 23, 3
 
 
-@pytest.mark.parametrize("name", names(ATTENTION))
-@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
+@pytest.fixture
+def eigenvalues_of(monkeypatch):
+    """Collect the matrices whose eigenvalues are computed."""
+    matrices, eigvalsh = [], torch.linalg.eigvalsh
+    monkeypatch.setattr(
+        torch.linalg, "eigvalsh", lambda x: matrices.append(x) or eigvalsh(x)
+    )
+    return matrices
+
+
+@every_variant
+@biases
 def test_every_variant_is_seen_and_none_is_changed(name, bias):
     attention = variant(name)(D, H, 2, bias=bias)
-    x_BTD, mask_B1TT = (
-        torch.randn(B, T, D),
-        torch.ones(B, 1, T, T, dtype=torch.bool).tril(),
-    )
+    x_BTD, mask_B1TT = torch.randn(B, T, D), causal_mask(B, T)
     outputs = [attention(x_BTD, mask_B1TT)]
     [found] = head_measures(lambda: outputs.append(attention(x_BTD, mask_B1TT)))
     assert torch.equal(*outputs)
@@ -43,7 +50,9 @@ def test_every_variant_is_seen_and_none_is_changed(name, bias):
 
 @pytest.mark.parametrize("head_size", [3, T, 2 * T])
 @pytest.mark.parametrize("independent", [1, 3, 2 * T])
-def test_the_rank_is_counted_as_by_singular_values(head_size, independent, monkeypatch):
+def test_the_rank_is_counted_as_by_singular_values(
+    head_size, independent, eigenvalues_of
+):
     few = min(independent, head_size)
     # Spread over five powers of ten, so that some singular values do not count.
     spread_P = torch.logspace(0, -5, head_size)
@@ -53,31 +62,23 @@ def test_the_rank_is_counted_as_by_singular_values(head_size, independent, monke
     values = torch.linalg.svdvals(logits)
     expected = (values > TOLERANCE * values[..., :1]).sum(-1)
     assert (expected < min(head_size, T)).all()
-    seen = []
-    eigvalsh = torch.linalg.eigvalsh
-    monkeypatch.setattr(
-        torch.linalg, "eigvalsh", lambda x: seen.append(x) or eigvalsh(x)
-    )
     assert torch.equal(numerical_rank(left, right).long(), expected)
     # The eigenvalues, which take long, are those of a matrix as small as the head or the sequence.
-    assert [one.shape[-2:] for one in seen] == [(min(head_size, T),) * 2]
+    [product] = eigenvalues_of
+    assert product.shape[-2:] == (min(head_size, T),) * 2
 
 
-@pytest.mark.parametrize("name", names(ATTENTION))
-@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
-def test_autocast_does_not_reach_the_measures(name, bias, monkeypatch):
+@every_variant
+@biases
+def test_autocast_does_not_reach_the_measures(name, bias, eigenvalues_of):
     """A GPU cannot compute eigenvalues in bfloat16."""
     attention = variant(name)(D, H, 2, bias=bias)
     x_BTD = torch.randn(B, T, D)
-    products = []
-    eigvalsh = torch.linalg.eigvalsh
-    monkeypatch.setattr(
-        torch.linalg, "eigvalsh", lambda x: products.append(x) or eigvalsh(x)
-    )
     with torch.autocast("cpu", torch.bfloat16):
         assert attention(x_BTD).dtype == torch.bfloat16
         head_measures(lambda: attention(x_BTD))
-    assert [one.dtype for one in products] == [torch.float64]
+    [product] = eigenvalues_of
+    assert product.dtype == torch.float64
 
 
 def test_a_compiled_model_is_seen_too():

@@ -22,10 +22,8 @@ HEADS, SIZE = 6, 4
     ("attention", "kept"),
     [
         (MultiHeadAttention, HEADS * (SIZE + SIZE)),
-        (partial(GroupedQueryAttention, key_value_heads=2), 2 * (SIZE + SIZE)),
         (partial(DecoupledAttention, value_size=7), HEADS * (SIZE + 7)),
         (partial(CollaborativeAttention, shared_size=11), 11 + HEADS * SIZE),
-        (partial(LatentAttention, latent_size=9, rotary_size=2), 9 + 2),
     ],
 )
 def test_a_layer_keeps_its_keys_and_values_or_what_they_are_computed_from(

@@ -13,10 +13,10 @@ from models.attention.collaborative import CollaborativeAttention
 from models.attention.multi_head import MultiHeadAttention
 from models.factorise import factorise
 from models.measure import forward_flops
+from tests.models.conftest import biases
 
 B, T, D, H, P = 2, 7, 13, 3, 5
 S = 11
-biases = pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
 
 
 def _multi_head(bias):
@@ -35,7 +35,7 @@ def _of_full_size(attention):
     return CollaborativeAttention.from_factors(attention, w_q.T, mixing_HS, w_k.T)
 
 
-@pytest.mark.parametrize("shared_size", [None, S], ids=["full", "compressed"])
+@pytest.mark.parametrize("shared_size", [None, S])
 @biases
 def test_equals_its_formula_with_the_scale_of_the_head_size(shared_size, bias):
     attention = CollaborativeAttention(
@@ -83,13 +83,10 @@ def test_any_factors_of_its_products_give_the_outputs_of_multi_head_attention(
 
 
 def test_what_is_built_keeps_mode_dropout_and_precision():
-    attention = MultiHeadAttention(D, H, P, dropout=0.3).double().eval()
-    made = _of_full_size(attention)
-    assert (made.dropout, made.training, made.mixing.dtype) == (
-        0.3,
-        False,
-        torch.float64,
-    )
+    made = _of_full_size(MultiHeadAttention(D, H, P, dropout=0.3).double().eval())
+    assert made.dropout == 0.3
+    assert not made.training
+    assert made.mixing.dtype == torch.float64
     assert all(parameter.requires_grad for parameter in made.parameters())
 
 

@@ -35,7 +35,7 @@ def _problem(dtype=torch.float64):
     return hidden_ND, weight_VD, targets_N, bias_V
 
 
-@pytest.mark.parametrize("with_bias", [True, False], ids=["bias", "no_bias"])
+@pytest.mark.parametrize("with_bias", [True, False])
 def test_equals_all_logits_at_once(with_bias):
     hidden_ND, weight_VD, targets_N, bias_V = _problem()
     bias = bias_V if with_bias else None
@@ -85,9 +85,7 @@ def test_nothing_to_predict_costs_nothing():
         assert all((gradient == 0).all() for gradient in gradients)
 
 
-@pytest.mark.parametrize(
-    "dtype", [torch.float32, torch.bfloat16], ids=["single", "half"]
-)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("as_on", ["cpu", "cuda"])
 def test_under_autocast_the_score_and_the_sum_over_chunks_stay_in_single_precision(
     as_on, dtype, monkeypatch

@@ -13,9 +13,14 @@ from models.attention.multi_head import MultiHeadAttention
 from models.attention_map import attention_weights
 from models.head_sizes import UnevenAttention, distinct_sizes
 from models.transformer import Decoder, Encoder
-from sweeper.store.registry import ATTENTION, names
 from tasks.config.architecture import variant
-from tests.models.conftest import DECODER, ENCODER, sum_over_heads
+from tests.models.conftest import (
+    DECODER,
+    ENCODER,
+    causal_mask,
+    every_variant,
+    sum_over_heads,
+)
 
 B, T, D = 2, 11, 7
 SIZES = [5, 2, 13, 2]
@@ -55,15 +60,11 @@ def test_heads_of_several_sizes_are_the_papers_sum_over_heads():
     torch.testing.assert_close(layer(x_TD[None])[0], expected_TD, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", names(ATTENTION))
+@every_variant
 def test_every_variant_can_have_heads_of_several_sizes(name):
     layer = UnevenAttention(variant(name), D, SIZES)
-    x_BTD, mask_B1TT = (
-        torch.randn(B, T, D),
-        torch.ones(B, 1, T, T, dtype=torch.bool).tril(),
-    )
-    x_BTD.requires_grad_(True)
-    output_BTD = layer(x_BTD, mask_B1TT)
+    x_BTD = torch.randn(B, T, D, requires_grad=True)
+    output_BTD = layer(x_BTD, causal_mask(B, T))
     assert output_BTD.shape == (B, T, D)
     (gradient_BTD,) = torch.autograd.grad(output_BTD[:, 3].sum(), x_BTD)
     assert (gradient_BTD[:, 4:] == 0).all()
@@ -76,9 +77,8 @@ def test_a_list_of_the_wrong_length_is_refused(head_size, decoder):
         decoder(head_size=head_size)
 
 
-def test_the_sizes_there_are():
-    assert distinct_sizes(7) == [7]
-    assert distinct_sizes([5, [3, 5], 2]) == [2, 3, 5]
+def test_the_sizes_are_those_of_all_heads():
+    assert distinct_sizes([5, [3, 7], 2]) == [2, 3, 5, 7]
 
 
 def test_heads_that_share_keys_stay_as_they_were_drawn_also_where_one_stands_alone():

@@ -8,8 +8,8 @@ from torch import Tensor
 from models import mask
 from models.mask import SegmentMask, attention_mask
 from models.measure import forward_flops
-from sweeper.store.registry import ATTENTION, names
 from tasks.config.architecture import variant
+from tests.models.conftest import biases, every_variant
 
 B, T, D, H, P = 3, 40, 12, 3, 5
 # The lengths of the segments in each row; the rest of a row is padding.
@@ -19,7 +19,7 @@ LENGTHS = [
     (8, 8, 8, 7, 9),
 ]
 
-ways = pytest.mark.parametrize("causal", [True, False], ids=["causal", "both_ways"])
+ways = pytest.mark.parametrize("causal", [True, False])
 
 
 def _segments():
@@ -42,8 +42,8 @@ def _both(mask_B1TT, *qkv, **options):
 
 
 @ways
-@pytest.mark.parametrize("name", names(ATTENTION))
-@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
+@every_variant
+@biases
 def test_every_variant_computes_what_it_does_under_the_plain_mask(name, causal, bias):
     attention = variant(name)(D, H, P, bias=bias).double()
     x_BTD = torch.randn(B, T, D, dtype=torch.float64, requires_grad=True)

@@ -15,7 +15,7 @@ from models.attention.decoupled import DecoupledAttention
 from models.attention.grouped_query import GroupedQueryAttention
 from models.attention.latent import LatentAttention
 from models.attention.multi_head import MultiHeadAttention
-from tests.models.conftest import sum_over_heads
+from tests.models.conftest import biases, causal_mask, sum_over_heads
 
 B, T, D, H, P, U = 2, 11, 7, 3, 5, 13
 
@@ -30,8 +30,8 @@ def _copied(reference, bias):
     return attention
 
 
-@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
-@pytest.mark.parametrize("masked", [True, False], ids=["masked", "unmasked"])
+@biases
+@pytest.mark.parametrize("masked", [True, False])
 def test_equals_torch_at_the_standard_head_size(bias, masked):
     reference = nn.MultiheadAttention(H * P, H, bias=bias, batch_first=True).double()
     if bias:  # PyTorch initialises biases to zero, which would hide a forgotten bias
@@ -115,10 +115,7 @@ def test_heads_that_share_keys_are_heads_with_copies_of_them(shared, qk_norm):
         "qkv.weight": torch.cat([query, *(copy.flatten(0, 1) for copy in copies)])
     }
     plain.load_state_dict(grouped.state_dict() | weights)
-    x_BTD, mask_B1TT = (
-        torch.randn(B, T, D).double(),
-        torch.ones(B, 1, T, T).bool().tril(),
-    )
+    x_BTD, mask_B1TT = torch.randn(B, T, D).double(), causal_mask(B, T)
     torch.testing.assert_close(
         grouped(x_BTD, mask_B1TT), plain(x_BTD, mask_B1TT), rtol=0, atol=1e-12
     )
@@ -143,7 +140,7 @@ def test_normalised_queries_and_keys_have_the_scales_that_they_learned(attended)
 
 
 @pytest.mark.parametrize("value_size", [None, P])
-@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no_bias"])
+@biases
 def test_decoupled_is_multi_head_attention_where_sizes_are_alike(value_size, bias):
     torch.manual_seed(3)
     plain = MultiHeadAttention(D, H, P, bias=bias).double()
@@ -152,8 +149,7 @@ def test_decoupled_is_multi_head_attention_where_sizes_are_alike(value_size, bia
     width = H * P
     assert torch.equal(decoupled.query_key.weight, plain.qkv.weight[: 2 * width])
     assert torch.equal(decoupled.value.weight, plain.qkv.weight[2 * width :])
-    x_BTD = torch.randn(B, T, D, dtype=torch.float64)
-    mask_B1TT = torch.ones(B, 1, T, T, dtype=torch.bool).tril()
+    x_BTD, mask_B1TT = torch.randn(B, T, D).double(), causal_mask(B, T)
     torch.testing.assert_close(
         decoupled(x_BTD, mask_B1TT), plain(x_BTD, mask_B1TT), rtol=0, atol=1e-12
     )

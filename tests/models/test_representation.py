@@ -15,9 +15,7 @@ from tests.models.theorem_1 import (
 
 EXACT = {"rtol": 0, "atol": 1e-9}
 lengths = pytest.mark.parametrize("length", [2, 3, 5, 7, 11, 13])
-masks = pytest.mark.parametrize(
-    "causal", [True, False], ids=["causal", "bidirectional"]
-)
+masks = pytest.mark.parametrize("causal", [True, False])
 
 
 def _random(*shape):

@@ -1,20 +1,14 @@
 """Every attention variant behaves as a block expects."""
 
-import pytest
 import torch
 from torch import nn
 
 from models.attention import _heads
-from sweeper.store.registry import ATTENTION, names
 from tasks.config.architecture import variant
+from tests.models.conftest import biases, causal_mask, every_variant
 
 B, T, D, H, P = 2, 7, 13, 3, 5
 R = 16  # rotary size of latent heads
-
-every_variant = pytest.mark.parametrize("name", names(ATTENTION))
-with_and_without_bias = pytest.mark.parametrize(
-    "bias", [True, False], ids=["bias", "no_bias"]
-)
 
 
 def _build(name, **options):
@@ -25,10 +19,6 @@ def _inputs():
     return torch.randn(B, T, D, dtype=torch.float64, requires_grad=True)
 
 
-def _causal():
-    return torch.ones(B, 1, T, T, dtype=torch.bool).tril()
-
-
 @every_variant
 def test_does_not_care_in_what_order_positions_stand(name):
     attention, x_BTD, order = _build(name), _inputs(), torch.randperm(T)
@@ -36,16 +26,10 @@ def test_does_not_care_in_what_order_positions_stand(name):
 
 
 @every_variant
-@with_and_without_bias
-def test_costs_as_much_on_the_meta_device_and_takes_no_bias_unasked(name, bias):
-    real = _build(name, bias=bias)
-    with torch.device("meta"):
-        meta = _build(name, bias=bias)
-        assert meta(torch.zeros(B, T, D, dtype=torch.float64)).shape == (B, T, D)
-    sizes = {key: value.shape for key, value in real.state_dict().items()}
-    assert {key: value.shape for key, value in meta.state_dict().items()} == sizes
-    assert all(value.is_meta for value in meta.state_dict().values())
-    assert any(key.endswith("bias") for key in sizes) == bias
+@biases
+def test_takes_no_bias_unasked(name, bias):
+    keys = _build(name, bias=bias).state_dict()
+    assert any(key.endswith("bias") for key in keys) == bias
 
 
 @every_variant
@@ -66,7 +50,7 @@ def _seen(attention, attended):
     attention.zero_grad()
     torch.manual_seed(1)
     x_BTD, weights_BTD = _inputs(), torch.randn(B, T, D, dtype=torch.float64)
-    output_BTD = attention(x_BTD, _causal())
+    output_BTD = attention(x_BTD, causal_mask(B, T))
     (output_BTD * weights_BTD).sum().backward()
     [(*qkv, _)] = attended
     gradients = {name: one.grad for name, one in attention.named_parameters()}
@@ -74,7 +58,7 @@ def _seen(attention, attended):
 
 
 @every_variant
-@with_and_without_bias
+@biases
 def test_every_parameter_has_a_gradient_which_zeros_added_for_a_gpu_do_not_change(
     name, bias, attended, monkeypatch
 ):
@@ -92,9 +76,9 @@ def test_every_parameter_has_a_gradient_which_zeros_added_for_a_gpu_do_not_chang
 
 
 @every_variant
-@with_and_without_bias
+@biases
 def test_under_autocast_attention_is_in_half_precision(name, bias, attended):
     with torch.autocast("cpu", torch.bfloat16):
-        _build(name, bias=bias).float()(_inputs().float(), _causal())
+        _build(name, bias=bias).float()(_inputs().float(), causal_mask(B, T))
     [(*qkv, _)] = attended
     assert [one.dtype for one in qkv] == [torch.bfloat16] * 3

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import itertools
 import os
 import signal
 import sys
@@ -116,14 +117,10 @@ def science(run: Run) -> dict[str, Any]:
     """Return the results that must be equal, bit for bit, even if a run was interrupted."""
     result = run.result()
     assert result is not None, run.status()
-    rows = [
-        {
-            key: value
-            for key, value in row.items()
-            if key not in ("tokens_per_second", "crc")
-        }
-        for row in run.history()
-    ]
+    rows = run.history()
+    for row in rows:
+        row.pop("tokens_per_second", None)
+        row.pop("crc", None)
     kept = ("metrics", "steps", "tokens_seen", "weights_sha256", "data")
     return {"rows": rows, **{key: result[key] for key in kept}}
 
@@ -149,17 +146,15 @@ def at_call(
     With `after=True`, `action` is called after it.
     """
     original = getattr(owner, name)
-    calls = 0
+    calls = itertools.count(1)
 
     @functools.wraps(original)
     def counted(*args: Any, **kwargs: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        own = calls
-        if own == number and not after:
+        chosen = next(calls) == number
+        if chosen and not after:
             action()
         value = original(*args, **kwargs)
-        if own == number and after:
+        if chosen and after:
             action()
         return value
 

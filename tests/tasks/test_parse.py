@@ -1,22 +1,18 @@
 """An invalid config is refused with one sentence, which names a remedy."""
 
 import inspect
-from pathlib import Path
 
 import pytest
 from torch import nn
 
-from sweeper.store.errors import UserError
 from sweeper.store.identity import INTRODUCED_AS
-from sweeper.store.registry import (
-    ATTENTION,
-    made_of,
-    names,
-)
+from sweeper.store.registry import ATTENTION, made_of, names
 from tasks.config.architecture import variant
 from tasks.parse import module_class, parse, recorded_config
+from tests.refusals import refusal
 from tests.tasks.jobs import config, freeze
 
+ROTARY = {"model.position_encoding": "rotary"}
 SENTENCES = {
     "value": ({"model.heads": 0}, "model.heads=0: expected a whole number from 1 to"),
     "type": ({"model.heads": "4"}, 'model.heads="4": expected a whole number'),
@@ -36,7 +32,7 @@ SENTENCES = {
     "no variant": ({"model.attention": {"name": "nope"}}, "expected one of "),
     "no rotation": (
         {
-            "model.position_encoding": "rotary",
+            **ROTARY,
             "model.rotary_size": 2,
             "model.attention": {"name": "collaborative"},
         },
@@ -53,16 +49,13 @@ SENTENCES = {
         ". Also correct ",
     ),
 }
-ROTARY = {"model.position_encoding": "rotary"}
 # The message begins with the first key.
 REFUSED = [
     {"model.heads": 4.0},
     {"model.head_size": [5, "x"]},
     {"model.head_size": []},
     {"model.head_size": [5, 7, 5]},
-    {"modle": {}},
     {"model.attention": {"name": "multi_head", "rank": 3}},
-    {"model.attention": "multi_head"},
     {"model.head_size": 5, **ROTARY},
     {"model.head_size": [4, [6, 7, 6]], **ROTARY},
     {"model.rotary_size": 3, **ROTARY},
@@ -71,7 +64,6 @@ REFUSED = [
     {"model.rotary_base": 500.0, "model.position_encoding": "none"},
     {"model.rotary_base": 1.0, **ROTARY},
     {"task.name": "../lm1b"},
-    {"task": "lm1b"},
     {"model.name": "lm1b"},
     {"optimizer": None},
     {"task.batch_tokens": 100},
@@ -80,7 +72,6 @@ REFUSED = [
     {"optimizer.betas": [0.9, 1.0]},
     {"optimizer.schedule": "polynomial"},
     {"optimizer.warmup_steps": 19, "optimizer.schedule": "linear"},
-    {"trainer.compile": 1},
     {"data.root": None, "data.source": "local"},
     {"data.hub.path": None, "data.source": "hub"},
     {"data.sentences": None},
@@ -89,12 +80,9 @@ REFUSED = [
 ]
 
 
-def refusal(changes):
-    """Return the error message of a config with these changes."""
-    with pytest.raises(UserError) as caught:
-        parse(config(changes))
-    sentence = str(caught.value)
-    assert sentence.count("\n") == 0
+def refused(changes):
+    """Return the error message of a config with these changes, which has a remedy."""
+    sentence = refusal(parse, config(changes))
     assert "; " in sentence
     assert sentence.endswith(".")
     return sentence
@@ -103,12 +91,12 @@ def refusal(changes):
 @pytest.mark.parametrize("name", SENTENCES)
 def test_one_sentence_names_the_key_the_value_and_the_remedy(name):
     changes, words = SENTENCES[name]
-    assert words in refusal(changes)
+    assert words in refused(changes)
 
 
 @pytest.mark.parametrize("changes", REFUSED, ids=repr)
 def test_a_config_that_no_run_can_have_is_refused_by_its_key(changes):
-    assert refusal(changes).startswith(next(iter(changes)))
+    assert refused(changes).startswith(next(iter(changes)))
 
 
 @pytest.mark.parametrize(
@@ -118,14 +106,13 @@ def test_a_config_that_no_run_can_have_is_refused_by_its_key(changes):
         {"trainer.validate_every": 0, "trainer.checkpoint_every": 0},
         {"model.head_size": None, "model.heads": 17},
         {"model.head_size": [5, 7]},
-        {"model.position_encoding": "rotary", "model.rotary_size": 4},
-        {"model.position_encoding": "rotary", "model.head_size": [[2, 4, 6], 4]},
+        {**ROTARY, "model.rotary_size": 4},
+        {**ROTARY, "model.head_size": [[2, 4, 6], 4]},
         {
             "model.normalisation": "rms",
             "model.feedforward": "gated",
             "model.biases": False,
         },
-        {"model.head_size": [[2, 3, 5], 7]},
     ],
     ids=lambda changes: ", ".join(changes) or "as it is",
 )
@@ -163,22 +150,16 @@ class Unfinished(TaskModule):
     build = example = forward = totals = score = metrics = None
 """
     installed("unfinished", source, {"headroom.tasks": "unfinished = unfinished"})
-    with pytest.raises(UserError, match="it lacks Section, Data, counts; add them"):
-        module_class("unfinished")
+    assert "it lacks Section, Data, counts; add them" in refusal(
+        module_class, "unfinished"
+    )
 
 
 def test_a_run_whose_package_is_gone_names_it_and_its_version(outputs, installed):
     installed("gone_package", "", {ATTENTION.group: "gone = gone_package"})
-    made = made_of(ATTENTION, "gone")
-    run = freeze(outputs, {"model.attention": {"name": "gone"}})
-    run.claim({"packages": [made]})
-    (
-        Path(installed.folder) / "gone_package-1.2.3.dist-info" / "entry_points.txt"
-    ).unlink()
+    run = freeze(outputs, {"model.attention.name": "gone"})
+    run.claim({"packages": [made_of(ATTENTION, "gone")]})
+    [registration] = installed.folder.glob("gone_package-*/entry_points.txt")
+    registration.unlink()
     installed.forget()
-    with pytest.raises(UserError) as raised:
-        recorded_config(run)
-    assert str(raised.value) == (
-        "run=small: expected the package gone-package==1.2.3, which defines its attention variant "
-        "gone; install that package."
-    )
+    assert "expected the package gone-package==" in refusal(recorded_config, run)

@@ -16,10 +16,7 @@ from typing import Any
 FOLDER = os.environ.get("FAULTY_FOLDER", "")
 RATE = float(os.environ.get("FAULTY_RATE", "0"))
 ERRNOS = (errno.EIO, errno.EINTR, errno.EACCES, errno.ENOENT)
-CALLS = (
-    *("open", "mkdir", "rename", "replace", "link", "unlink"),
-    *("scandir", "listdir", "stat", "lstat"),
-)
+CALLS = "open mkdir rename replace link unlink scandir listdir stat lstat".split()
 dice = random.Random()
 
 

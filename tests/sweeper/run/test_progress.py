@@ -90,12 +90,6 @@ def test_there_is_a_total_from_the_first_second_and_it_shrinks_as_time_passes(st
     assert one.told() == 60, "what takes longer than was thought may end at any moment"
 
 
-def interrupted(run, step):
-    attempt = run.claim({})
-    (attempt.checkpoint_dir / f"step-{step:08d}.ckpt").touch()
-    attempt.finish("interrupted")
-
-
 def test_a_run_of_another_sweep_is_where_its_heartbeat_says(story):
     one = story("a")
     attempt = one.runs["a"].claim({})
@@ -124,9 +118,8 @@ def test_a_run_that_is_watched_tells_its_pace_and_in_the_end_what_it_took(story)
     one.wait(PACE_S)
     [(_, seconds, overhead, share)] = one.learned
     assert (seconds, overhead, share) == (1.5 * PACE_S, None, pytest.approx(0.3))
-    one.runs["a"].publish_result(
-        attempt, {"metrics": {}, "seconds": 5.5, "overhead_seconds": 2.0}
-    )
+    result = {"metrics": {}, "seconds": 5.5, "overhead_seconds": 2.0}
+    one.runs["a"].publish_result(attempt, result)
     attempt.finish("done")
     one.now += 1
     one.phase("a", Phase.DONE, handle=None)
@@ -146,16 +139,14 @@ def test_a_run_that_is_to_be_started_again_keeps_what_it_saved(story):
     one = story("a")
     one.begin()
     one.phase("a", Phase.RUNNING)
-    interrupted(one.runs["a"], 50)
+    attempt = one.runs["a"].claim({})
+    (attempt.checkpoint_dir / "step-00000050.ckpt").touch()
+    attempt.finish("interrupted")
     one.phase("a", Phase.WAITING, handle=None)
     assert one.told() == pytest.approx(25 + 10)
 
 
-LABEL = (
-    "an experiment with a long name/"
-    + "an-arm-whose-name-is-longer-than-a-line-" * 5
-    + "end"
-)
+LABEL = f"an experiment with a long name/{'an-arm-longer-than-a-line-' * 8}end"
 
 
 class Watched:
@@ -177,11 +168,8 @@ class Watched:
         width = 120 if terminal else PIPE_WIDTH
         self.file = io.StringIO()
         console = Console(file=self.file, width=width, force_terminal=terminal)
-        labels, metrics = (
-            dict.fromkeys(self.names, LABEL),
-            dict.fromkeys(self.names, "loss"),
-        )
-        self.display = Display(console, labels, metrics, left)
+        labels = dict.fromkeys(self.names, LABEL)
+        self.display = Display(console, labels, dict.fromkeys(labels, "loss"), left)
 
     def phase(self, name, phase, reason=""):
         state = self.schedule.states[name]

@@ -26,13 +26,6 @@ def test_longest_first_never_more_than_the_slots_and_nothing_that_is_done(tell, 
     assert backend.busiest == 2
 
 
-def test_a_slot_that_takes_nothing_yet_is_asked_again(tell):
-    schedule, backend = tell([job("a", 2), job("b", 1)], {})
-    backend.held = {0: True, 1: True}
-    assert schedule.execute()
-    assert (len(backend.started), backend.held) == (2, {})
-
-
 def test_a_run_that_waits_for_room_is_overtaken_by_none(tell):
     schedule, backend = tell([job("a", 3), job("b", 2), job("c", 1)], {}, slots=2)
     grant, asked = backend.grant, []
@@ -86,13 +79,7 @@ def test_an_adopted_run_keeps_the_slot_of_its_gpu(tell, store):
 
 
 def test_parents_go_first_and_a_failed_parent_blocks_its_children_by_name(tell):
-    jobs = [
-        job("c", 9, "p"),
-        job("d", 9, "q"),
-        job("p", 1),
-        job("q", 1),
-        job("e", 9, "d"),
-    ]
+    jobs = [job("c", 9, "p"), job("d", 9, "q"), job("p"), job("q"), job("e", 9, "d")]
     schedule, backend = tell(jobs, {jobs[3].run: ["crash"]})
     assert not schedule.execute()
     ended = {"p": Phase.DONE, "c": Phase.DONE, "q": Phase.FAILED}
@@ -116,11 +103,8 @@ def test_ctrl_c_asks_jobs_to_save_and_starts_nothing_more_and_a_second_stops_the
     asked = [signal.SIGTERM, signal.SIGKILL][:presses]
     assert backend.signals == [(job, number) for number in asked for job in (1, 2)]
     if presses == 1:
-        assert phases(schedule) == {
-            "a": Phase.STOPPED,
-            "b": Phase.STOPPED,
-            "c": Phase.WAITING,
-        }
+        stopped = {"a": Phase.STOPPED, "b": Phase.STOPPED}
+        assert phases(schedule) == {**stopped, "c": Phase.WAITING}
         assert "interrupted" in schedule.states[jobs[0].run].reason
 
 
@@ -277,10 +261,8 @@ def test_a_run_out_of_gpu_memory_is_started_again_with_half_the_rows_at_a_time(
     schedule.changed = lambda _, state: state and said.append(state.reason)
     assert not schedule.execute()
     again = len(tried) > 1
-    assert phases(schedule) == {
-        "a": Phase.DONE if again else Phase.FAILED,
-        "b": Phase.FAILED,
-    }
+    ended = Phase.DONE if again else Phase.FAILED
+    assert phases(schedule) == {"a": ended, "b": Phase.FAILED}
     attempts = schedule.store.run(jobs[0].run).attempts()
     assert [one.info()["micro_batches"] for one in attempts] == tried
     assert any("uses 4 micro-batches" in reason for reason in said) == again
@@ -353,11 +335,8 @@ def test_a_hanging_run_is_signalled_said_to_hang_and_started_again(tell, store):
     backend.ended, schedule.changed = ended, changed
     schedule.watchdog = Watchdog(5.0, 2.0, lambda: now[0])
     assert schedule.execute()
-    assert [number for _, number in backend.signals] == [
-        DUMP,
-        signal.SIGTERM,
-        signal.SIGKILL,
-    ]
+    sent = [number for _, number in backend.signals]
+    assert sent == [DUMP, signal.SIGTERM, signal.SIGKILL]
     assert claimed[0].exit()["cause"] == "hang"
 
 
@@ -441,9 +420,8 @@ def test_a_run_that_gets_on_costs_one_question_a_poll(tell, store, asked, moment
         asked.clear()
         assert poller.poll(states)
         moments[0] += 30.0
-    assert sorted(asked) == [
-        f"runs/{s.job.run}/attempts/0001/beat.json" for s in states
-    ]
+    runs = [state.job.run for state in states]
+    assert sorted(asked) == [f"runs/{run}/attempts/0001/beat.json" for run in runs]
     assert [s.status.heartbeat["step"] for s in states] == [2] * 3
     assert {s.status.state for s in states} == {State.RUNNING}
 

@@ -20,9 +20,9 @@ from sweeper.run.slurm import (
 )
 from sweeper.run.slurm_job import RunsWork, belongs, job_file
 from sweeper.size_server import SizeServer
-from sweeper.store.errors import UserError
 from sweeper.store.files import make_directory, publish_json
 from tests.policies import launcher
+from tests.refusals import refusal
 from tests.tasks.jobs import config, freeze
 
 
@@ -66,6 +66,10 @@ class Cluster:
         slot = self.backend.grant(Job(name, 1.0), [*range(50)])
         return None if slot is None else self.backend.start(run.path, slot, after)
 
+    def start_all(self, names):
+        """Start a run of each name, and return their handles."""
+        return [self.start(name) for name in names]
+
     def jobs(self):
         """Return the names of the runs of each submitted job."""
         return [runs for runs, _ in self.submitted]
@@ -82,12 +86,9 @@ def cluster(tmp_path, monkeypatch):
 
 def test_jobs_that_are_refused_are_submitted_when_there_is_room(cluster):
     slurm = cluster(room=6)
-    for number in range(9):
-        slurm.start(f"r{number}")
+    slurm.start_all("abcdefghi")
     slurm.poll()
-    assert [runs for runs, _ in slurm.submitted] == [
-        [f"r{number}"] for number in range(6)
-    ]
+    assert slurm.jobs() == [["a"], ["b"], ["c"], ["d"], ["e"], ["f"]]
     assert "QOSMaxSubmitJobPerUserLimit" in slurm.backend.note
     for job in ("1", "2", "3"):
         slurm.states[job] = "FAILED"
@@ -144,8 +145,7 @@ def test_a_job_that_the_cluster_took_away_is_submitted_again(cluster, state):
 
 def test_as_many_runs_share_a_job_as_are_asked_for(cluster):
     slurm = cluster(runs_per_job=3)
-    for name in "abcdefg":
-        slurm.start(name)
+    slurm.start_all("abcdefg")
     assert slurm.submitted == [], "runs are collected first"
     slurm.poll()
     assert slurm.jobs() == [["a", "b", "c"], ["d", "e", "f"], ["g"]]
@@ -162,19 +162,13 @@ def test_only_alike_runs_share_a_job(cluster):
         slurm.start(name, **{"trainer.num_nodes": 2})
     slurm.poll()
     slurm.poll()
-    assert slurm.jobs() == [
-        ["parent", "other"],
-        ["wide"],
-        ["nodes"],
-        ["more"],
-        ["child"],
-    ]
+    alone = [["wide"], ["nodes"], ["more"], ["child"]]
+    assert slurm.jobs() == [["parent", "other"], *alone]
 
 
 def test_no_more_jobs_wait_than_the_cluster_takes(cluster):
     slurm = cluster(jobs=2)
-    for name in "abc":
-        slurm.start(name)
+    slurm.start_all("abc")
     slurm.poll()
     assert slurm.jobs() == [["a"], ["b"]]
     slurm.states["1"] = "COMPLETED"
@@ -195,16 +189,13 @@ def test_a_waiting_run_that_is_asked_to_end_is_not_submitted(cluster):
 
 def test_a_run_that_an_earlier_sweep_submitted_is_followed(cluster):
     earlier = cluster(runs_per_job=2)
-    for name in "ab":
-        earlier.start(name)
+    earlier.start_all("ab")
     make_directory(earlier.outputs / "slurm")
-    for name in "ab":
-        publish_json(
-            job_file(earlier.outputs / "runs" / name), {"job": "9", "name": "batch"}
-        )
+    for run in (earlier.outputs / "runs").iterdir():
+        publish_json(job_file(run), {"job": "9", "name": "batch"})
     slurm = cluster()
     slurm.states, slurm.names = {"9": "RUNNING"}, {"9": "batch"}
-    handles = [slurm.start(name) for name in "ab"]
+    handles = slurm.start_all("ab")
     assert slurm.poll() == []
     slurm.states["9"] = "CANCELLED"
     assert slurm.poll() == handles
@@ -215,7 +206,7 @@ def test_a_run_that_an_earlier_sweep_submitted_is_followed(cluster):
 
 def test_a_job_of_several_runs_ends_only_what_it_had_begun(cluster):
     slurm = cluster(runs_per_job=4)
-    handles = [slurm.start(name) for name in "abcd"]
+    handles = slurm.start_all("abcd")
     slurm.poll()
     (slurm.outputs / "runs" / "a" / "attempts" / "0001").mkdir(parents=True)
     slurm.states["1"] = "OUT_OF_MEMORY"
@@ -230,7 +221,7 @@ def test_a_job_of_several_runs_ends_only_what_it_had_begun(cluster):
 
 def test_a_job_of_several_runs_is_asked_to_stop_once(cluster):
     slurm = cluster(runs_per_job=4)
-    for handle in [slurm.start(name) for name in "ab"]:
+    for handle in slurm.start_all("ab"):
         slurm.poll()
         slurm.backend.signal(handle, 15)
     assert slurm.signals == [("1", 15)]
@@ -253,12 +244,8 @@ def test_nothing_is_started_or_lost_while_slurm_does_not_answer(cluster):
 
 
 def test_variables_of_a_surrounding_job_do_not_reach_the_jobs_of_a_sweep(monkeypatch):
-    for name in (
-        "SLURM_CONF",
-        "SLURM_MEM_PER_CPU",
-        "SBATCH_PARTITION",
-        "SRUN_CPUS_PER_TASK",
-    ):
+    names = "SLURM_CONF SLURM_MEM_PER_CPU SBATCH_PARTITION SRUN_CPUS_PER_TASK"
+    for name in names.split():
         monkeypatch.setenv(name, "there")
     slurm_module.leave_allocation()
     own = {name for name in os.environ if name.startswith(("SLURM", "SBATCH", "SRUN"))}
@@ -279,14 +266,13 @@ def test_sbatch_is_asked_for_what_a_run_takes(tmp_path, monkeypatch):
         "nodes": 2, "ntasks_per_node": 1, "cpus_per_task": 15, "mem": "1536MB", "gpus_per_node": 3,
         "additional_parameters": {"chdir": str(tmp_path), "requeue": True, **held},
     }  # fmt: skip
-    typed = replace(
-        launcher("slurm"), gres="gpu:a100:2", exclude="n[03,17]", reservation="course"
-    )
+    own = {"gres": "gpu:a100:2", "exclude": "n[03,17]"}
+    typed = replace(launcher("slurm"), **own, reservation="course")
     gpu, cpu = (
         request(typed, Resources(kind, devices=1, nodes=1, threads=1), tmp_path)
         for kind in ("auto", "cpu")
     )
-    assert (gpu["gres"], gpu["exclude"]) == ("gpu:a100:2", "n[03,17]")
+    assert gpu.items() >= own.items()
     assert gpu["additional_parameters"]["reservation"] == "course"
     assert "gpus_per_node" not in gpu
     assert not cpu.keys() & {"gres", "gpus_per_node"}
@@ -322,8 +308,8 @@ def test_a_refusal_ends_a_sweep_unless_a_later_submission_may_succeed(
     if later:
         slurm_module.check_room(*arguments)
     else:
-        with pytest.raises(UserError, match=rf"sbatch refused the job: {said}"):
-            slurm_module.check_room(*arguments)
+        told = refusal(slurm_module.check_room, *arguments)
+        assert f"sbatch refused the job: {said}" in told
 
 
 def test_the_accounts_tell_how_a_job_ended_that_the_queue_forgot(program):
@@ -333,10 +319,8 @@ def test_the_accounts_tell_how_a_job_ended_that_the_queue_forgot(program):
 
 @pytest.mark.parametrize("value", ["", "a\nb"])
 def test_a_word_cannot_become_two_lines_of_the_script(value):
-    with pytest.raises(
-        UserError, match=r"hydra\.launcher\.partition=.*a word without blanks"
-    ):
-        launcher("slurm", partition=f"'{value}'")
+    told = refusal(launcher, "slurm", partition=f"'{value}'")
+    assert told.startswith("hydra.launcher.partition=")
 
 
 WAITS, DONE_AT_ONCE = -1, -2  # with these codes a run trains until it receives SIGTERM
@@ -449,18 +433,10 @@ def test_a_run_is_trained_by_the_job_that_it_was_handed_in_as_last(tmp_path):
         ((0, 0, 0), None, 0, "abc", ""),
         ((0, 1, 0), None, 1, "abc", ""),
         ((0, 75, 0), None, 75, "ab", ""),
-        ((WAITS, 0), signal_all, 75, "a", "a"),
-        ((WAITS, 0), requeue, -1, "a", "a"),
+        ((WAITS, 0), signal_all, 75, "a", "a"),  # by Slurm
+        ((WAITS, 0), requeue, -1, "a", "a"),  # before the time limit
         # The run finishes in spite of SIGTERM.
         ((DONE_AT_ONCE, 0), signal_all, 75, "a", "a"),
-    ],
-    ids=[
-        "done",
-        "one fails",
-        "one stops",
-        "by Slurm",
-        "before the time limit",
-        "done at once",
     ],
 )
 def test_a_job_trains_its_runs_in_order_until_it_is_asked_to_stop(

@@ -10,8 +10,7 @@ from sweeper.run.unfinished import train
 from sweeper.store.records import Record
 from sweeper.store.runs import State
 from tests.sweeper.run.conftest import FakeBackend, act
-
-NAMES = {"experiment": "fig2", "arm": "standard"}
+from tests.tasks.jobs import config
 
 
 class Machine(FakeBackend):
@@ -32,24 +31,10 @@ class Machine(FakeBackend):
 @pytest.fixture
 def freeze(store):
     def freeze(name, *, flops=1.0, parent=None):
-        config = {
-            "seed": name,
-            "parent": parent and parent.id,
-            "task": {"name": "lm1b"},
-            "model": {"name": "decoder", "attention": {"name": "multi_head"}},
-            "optimizer": {"name": "adamw"},
-            "trainer": {
-                "accelerator": "cpu",
-                "devices": 1,
-                "num_nodes": 1,
-                "threads": 1,
-            },
-            "logger": {"name": "none"},
-        }
-        names = {**NAMES, "label": f"seed={name}"}
+        own = config({"seed": name, "parent": parent and parent.id})
+        names = {"experiment": "fig2", "arm": "standard", "label": f"seed={name}"}
         size = {"tokens": 1, "flops_per_token": flops}
-        id = f"lm1b-s0-{name}"
-        return store.freeze(Record(id, config, size, names))
+        return store.freeze(Record(f"lm1b-s0-{name}", own, size, names))
 
     return freeze
 

@@ -19,16 +19,10 @@ from sweeper.store.runs import RunStore
 @pytest.fixture
 def record():
     """A record as the planner makes it."""
-    return Record(
-        id="lm1b-d256-h8x32-s0",
-        config={
-            "seed": 0,
-            "model": {"heads": 7, "layers": 3},
-            "logger": {"mode": "offline"},
-        },
-        size={"params_total": 10007},
-        names={"experiment": "fig1", "arm": "fixed", "label": "fixed head size"},
-    )
+    model, logger = {"heads": 7, "layers": 3}, {"mode": "offline"}
+    config = {"seed": 0, "model": model, "logger": logger}
+    names = {"experiment": "fig1", "arm": "fixed", "label": "fixed head size"}
+    return Record("lm1b-d256-h8x32-s0", config, {"params_total": 10007}, names)
 
 
 @pytest.fixture
@@ -65,7 +59,7 @@ def failing():
 def start():
     """Return a function that starts Python code in a new process, with pipes to it."""
     environment = {**os.environ, "PYTHONPATH": str(Path(sweeper.__file__).parents[1])}
-    started: list[subprocess.Popen[str]] = []
+    started = []
 
     def begin(code, *arguments, before=()):
         process = subprocess.Popen(

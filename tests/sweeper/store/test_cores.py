@@ -11,28 +11,28 @@ from sweeper.store.cores import cores
 @pytest.mark.parametrize(
     ("own_groups", "files", "expected"),
     [
-        ("0::/job\n", {"job/cpu.max": "300000 100000", "cpu.max": "max 100000"}, 3),
-        ("0::/job\n", {"job/cpu.max": "max 100000", "cpu.max": "200000 100000"}, 2),
-        ("0::/\n", {"cpu.max": "50000 100000"}, 1),
+        # Version 2.
+        (
+            "0::/job\n",
+            {"job/cpu.max": "300000 100000", "cpu.max": "max 100000"},
+            3,
+        ),
+        # Of a parent.
+        (
+            "0::/job\n",
+            {"job/cpu.max": "max 100000", "cpu.max": "200000 100000"},
+            2,
+        ),
+        ("0::/\n", {"cpu.max": "50000 100000"}, 1),  # half a core
+        # Version 1.
         (
             "4:cpu,cpuacct:/docker/7\n3:memory:/docker/7\n0::/\n",
             {"cpu/cpu.cfs_quota_us": "250000", "cpu/cpu.cfs_period_us": "100000"},
             2,
         ),
-        (
-            "4:cpu:/\n",
-            {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"},
-            7,
-        ),
+        # No quota.
+        ("4:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1"}, 7),
         ("", {}, 7),
-    ],
-    ids=[
-        "version 2",
-        "of a parent",
-        "half a core",
-        "version 1",
-        "no quota",
-        "no groups",
     ],
 )
 def test_the_quota_of_a_container_limits_the_cores(

@@ -3,14 +3,10 @@
 import errno
 import os
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from sweeper.store.errors import UserError
 from sweeper.store.files import (
     child,
     publish,
@@ -18,6 +14,7 @@ from sweeper.store.files import (
     read_json,
     read_versioned,
 )
+from tests.refusals import refusal
 
 OLD, NEW = "old content", "new content, of another length"
 CALLS = ("open", "write", "fsync", "close", "rename", "link", "unlink")
@@ -28,15 +25,15 @@ class Injected(OSError):
 
 
 @contextmanager
-def failing_at(number: int, *, after: bool = False) -> Iterator[list[str]]:
+def failing_at(number, *, after=False):
     """Make one call to the operating system fail, by its number. Yield the list of all calls.
 
     If `after` is True, the call has its effect before it fails. If `number` is 0, no call fails.
     """
-    calls: list[str] = []
+    calls = []
 
-    def wrapped(name: str, real: Any) -> Any:
-        def call(*arguments: Any, **options: Any) -> Any:
+    def wrapped(name, real):
+        def call(*arguments, **options):
             calls.append(name)
             if len(calls) != number:
                 return real(*arguments, **options)
@@ -54,16 +51,14 @@ def failing_at(number: int, *, after: bool = False) -> Iterator[list[str]]:
         yield calls
 
 
-def finished(path: Path) -> list[Path]:
+def finished(path):
     """Return the files in the folder of `path` that readers do not ignore."""
     return [other for other in path.parent.iterdir() if not other.name.startswith(".")]
 
 
-@pytest.mark.parametrize(
-    "after", [False, True], ids=["not_done", "done_but_reported_failed"]
-)
-@pytest.mark.parametrize("replace", [True, False], ids=["replace", "keep_first"])
-@pytest.mark.parametrize("existing", [True, False], ids=["over_a_file", "fresh"])
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("replace", [True, False])
+@pytest.mark.parametrize("existing", [True, False])
 def test_publish_with_a_failure_at_every_call_leaves_old_or_new(
     tmp_path, after, replace, existing
 ):
@@ -151,16 +146,14 @@ def test_a_link_planted_at_the_final_name_never_leads_a_write_away(tmp_path, vic
     path = tmp_path / "beat.json"
     path.symlink_to(victim)
     assert not publish(path, NEW, replace=False)
-    with pytest.raises(UserError, match=r"beat\.json cannot be read"):
-        read_json(path)
+    assert "beat.json cannot be read" in refusal(read_json, path)
     assert publish(path, NEW)
     assert path.read_text() == NEW
 
 
 def test_another_format_is_refused(tmp_path):
     publish_json(tmp_path / "run.json", {"format": 2})
-    with pytest.raises(UserError, match="it has format 2, not 1"):
-        read_versioned(tmp_path / "run.json")
+    assert "it has format 2, not 1" in refusal(read_versioned, tmp_path / "run.json")
 
 
 def test_json_comes_back_as_it_went_and_nan_is_refused(tmp_path):
@@ -174,43 +167,41 @@ def test_json_comes_back_as_it_went_and_nan_is_refused(tmp_path):
 
 
 HOSTILE_NAMES = [
-    *(
-        "",
-        ".",
-        "..",
-        "../../etc/passwd",
-        "/etc/passwd",
-        "a/b",
-        "a\\b",
-        "~",
-        ".ssh",
-        "-rf",
-        "a\0b",
-    ),
-    *(
-        "lm1b\n",
-        "a\nb",
-        "\x1b[2J",
-        "a b",
-        "$(touch x)",
-        "${oc.env:HOME}",
-        ";touch x",
-        "%2e%2e%2f",
-    ),
-    *("‥", "a\uff0fb", "run-٣", "\udcff", "a" * 129, "__pycache__"),
+    "",
+    ".",
+    "..",
+    "../../etc/passwd",
+    "/etc/passwd",
+    "a/b",
+    "a\\b",
+    "~",
+    ".ssh",
+    "-rf",
+    "a\0b",
+    "lm1b\n",
+    "a\nb",
+    "\x1b[2J",
+    "a b",
+    "$(touch x)",
+    "${oc.env:HOME}",
+    ";touch x",
+    "%2e%2e%2f",
+    "‥",
+    "a\uff0fb",
+    "run-٣",
+    "\udcff",
+    "a" * 129,
+    "__pycache__",
 ]
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES, ids=ascii)
 def test_a_hostile_name_never_becomes_a_path(tmp_path, name):
-    with pytest.raises(UserError, match="choose a name of these") as caught:
-        child(tmp_path, name)
-    assert str(caught.value).isprintable()
+    assert "choose a name of these" in refusal(child, tmp_path, name)
 
 
 def test_a_plain_name_lies_directly_inside_its_root_and_is_no_link(tmp_path):
     for name in ("lm1b-d256-h8x32-s0-3f9a1c22b7d0", "a", "A.b_c-9", "x" * 128):
         assert child(tmp_path, name).parent == tmp_path
     (tmp_path / "run").symlink_to("/")
-    with pytest.raises(UserError, match="no symbolic link"):
-        child(tmp_path, "run")
+    assert "no symbolic link" in refusal(child, tmp_path, "run")

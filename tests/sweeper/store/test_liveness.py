@@ -92,7 +92,7 @@ def test_a_foreign_attempt_lives_while_its_beat_changes(watcher, now):
         )
 
 
-@pytest.mark.parametrize("heartbeat", [{"beat": 5}, None], ids=["beat", "never beat"])
+@pytest.mark.parametrize("heartbeat", [{"beat": 5}, None])
 def test_a_foreign_attempt_is_dead_after_a_whole_lease_without_a_change(
     watcher, now, heartbeat
 ):

@@ -3,14 +3,12 @@
 import json
 import math
 import os
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sweeper.store.metrics import MetricsWriter, read_metrics, spell_float
 
-ROWS: list[dict[str, Any]] = [
+ROWS = [
     {"step": 7, "train/loss": 5.25, "phase": "train"},
     {
         "step": 11,
@@ -23,30 +21,22 @@ ROWS: list[dict[str, Any]] = [
 NEXT = {"step": 19, "train/loss": 1.5}
 
 
-def written(path: Path, rows: list[dict[str, Any]]) -> bytes:
+def written(path, rows):
     with MetricsWriter(path) as writer:
         for row in rows:
             writer.write(row)
     return path.read_bytes()
 
 
-def line_spans(data: bytes) -> list[tuple[int, int]]:
+def line_spans(data):
     """Return the positions of the first byte and of the line end of each line."""
     ends = [at for at, byte in enumerate(data) if byte == ord("\n")]
     return [*zip((0, *(end + 1 for end in ends)), ends, strict=False)]
 
 
-def test_rows_come_back_in_order_and_each_line_is_json_with_step_first(tmp_path):
-    assert read_metrics(tmp_path / "none") == []
-    data = written(tmp_path / "m", ROWS)
-    assert read_metrics(tmp_path / "m") == ROWS
-    for line, row in zip(data.splitlines(), ROWS, strict=True):
-        assert json.loads(line).items() >= row.items()
-        assert line.startswith(b'{"step": %d,' % row["step"])
-
-
 def test_truncated_at_every_byte_only_the_cut_line_is_lost_and_never_the_next(tmp_path):
     path = tmp_path / "m"
+    assert read_metrics(path) == []
     data = written(path, ROWS)
     for length in range(len(data) + 1):
         path.write_bytes(data[:length])
@@ -107,3 +97,4 @@ def test_floats_that_json_lacks_come_back_as_floats(tmp_path, value):
     assert str(row["train/loss"]) == str(value)
     assert isinstance(row["train/loss"], float)
     assert json.loads(data)["train/loss"] == str(value) == spell_float(value)
+    assert data.startswith(b'{"step": 3, ')

@@ -1,7 +1,5 @@
 """Plans are numbered, written once, and found by the names of their experiments."""
 
-from typing import Any
-
 from sweeper.store.plans import newest, plans, write_plan
 
 RACE = """
@@ -15,17 +13,15 @@ for count in range(11):
 """
 
 
-def plan(*experiments: str, **more: Any) -> dict[str, Any]:
+def plan(*experiments, **more):
     return {"format": 1, "experiments": {name: {} for name in experiments}, **more}
 
 
 def test_the_same_plan_again_is_the_same_file_whatever_its_estimate(tmp_path):
     first = write_plan(tmp_path, plan("fig1", scale="demo", estimate={"a": 3.0}))
     before = first.read_bytes()
-    again = dict(reversed(plan("fig1", scale="demo", estimate={}).items())) | {
-        "number": 97
-    }
-    assert write_plan(tmp_path, again) == first
+    again = reversed(plan("fig1", scale="demo", estimate={}, number=97).items())
+    assert write_plan(tmp_path, dict(again)) == first
     assert first.read_bytes() == before
     assert len(plans(tmp_path)) == 1
     assert write_plan(tmp_path, plan("fig1", scale="gpu")) != first
@@ -60,6 +56,5 @@ def test_plans_written_at_once_never_overwrite_each_other(tmp_path, race):
     race(RACE, 3, tmp_path)
     found = plans(tmp_path)
     assert [value["number"] for value in found] == list(range(1, 34))
-    assert sorted(value["by"] for value in found) == sorted(
-        [str(writer), count] for writer in range(3) for count in range(11)
-    )
+    writers = [[str(writer), count] for writer in range(3) for count in range(11)]
+    assert sorted(value["by"] for value in found) == writers

@@ -1,5 +1,6 @@
 """Tests of the record, the result and the state of a run."""
 
+import shutil
 from contextlib import suppress
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from sweeper.store.identity import run_id
 from sweeper.store.liveness import Watcher
 from sweeper.store.records import Record
 from sweeper.store.runs import Run, RunStore, State
+from tests.refusals import refusal
 from tests.sweeper.store.conftest import elsewhere
 
 
@@ -28,24 +30,19 @@ def test_freezing_again_changes_nothing(store, record):
     ("change", "key"),
     [
         ({"seed": 1}, "seed"),
-        ({"seed": "0"}, "seed"),
-        ({"extra": None}, "extra"),
+        ({"seed": "0"}, "seed"),  # type
+        ({"extra": None}, "extra"),  # added_null
         ({"extra": {"key": 1}}, "extra.key"),
         ({"model": {"layers": 3}}, "model.heads"),
     ],
-    ids=["value", "type", "added_null", "added", "removed"],
 )
 def test_another_config_under_the_same_id_is_refused_by_name(
     store, record, change, key
 ):
     run = store.freeze(record)
     other = replace(record, config=record.config | change)
-    with pytest.raises(
-        UserError,
-        match=rf"run {run.id} is already planned with another value of {key}\. ",
-    ) as caught:
-        store.freeze(other)
-    assert str(caught.value).isprintable()
+    told = f"run {run.id} is already planned with another value of {key}. "
+    assert told in refusal(store.freeze, other)
     assert run.record() == record
 
 
@@ -54,25 +51,15 @@ def test_keys_that_cannot_change_a_result_may_differ(store, record):
     other = replace(record, config=record.config | {"logger": {"mode": "online"}})
     store.freeze(other)
     assert run.record() == other, "what cannot change the result is taken as typed"
-    attempt = run.claim({})
-    run.publish_result(attempt, {"metrics": {}})
+    run.publish_result(run.claim({}), {"metrics": {}})
     store.freeze(record)
     assert run.record() == other, "of a finished run it says what was"
 
 
 def test_what_is_no_run_directory_is_told_in_a_sentence(run, tmp_path):
-    copied = run.path.with_name("renamed")
-    copied.mkdir()
-    (copied / "run.json").write_bytes((run.path / "run.json").read_bytes())
-    for path in (
-        tmp_path,
-        run.path.parent,
-        run.path / "run.json",
-        tmp_path / "none",
-        copied,
-    ):
-        with pytest.raises(UserError, match="expected"):
-            Run.open(path)
+    copied = shutil.copytree(run.path, run.path.with_name("renamed"))
+    for path in (tmp_path, run.path.parent, run.path / "run.json", copied):
+        assert "expected" in refusal(Run.open, path)
 
 
 def test_ids_are_the_frozen_runs_in_order(store, record):
@@ -138,13 +125,8 @@ def test_of_5_finishers_at_once_one_publishes(run, race, kind):
     assert len(answers) == 5
     assert run.result()["attempt"] == winner
     differing = sorted(path.name for path in run.path.glob("differs-*.json"))
-    losers = [number for number in range(1, 6) if number != winner]
-    expected = (
-        [f"differs-{number:04d}.json" for number in losers]
-        if kind == "different"
-        else []
-    )
-    assert differing == expected
+    losers = {*range(1, 6)} - {winner} if kind == "different" else ()
+    assert differing == [f"differs-{number:04d}.json" for number in losers]
     status = run.status()
     assert status.state is State.DONE
     assert all(name in status.reason for name in differing)
@@ -171,11 +153,8 @@ def test_the_newest_attempt_decides(run, cause, state, reason):
     attempt.heartbeat(step=3, steps=7)
     attempt.finish(cause, "3 GiB asked")
     status = run.status()
-    assert (status.state, status.reason, status.attempt) == (
-        state,
-        f"{reason} (attempt 2)",
-        2,
-    )
+    assert (status.state, status.attempt) == (state, 2)
+    assert status.reason == f"{reason} (attempt 2)"
 
 
 def test_a_result_published_while_the_state_is_read_is_not_missed(run, monkeypatch):
@@ -214,8 +193,7 @@ def test_a_record_whose_seal_was_made_anew_is_not_the_run_of_its_name(tmp_path):
         record = {"format": FORMAT, "id": run.id, "config": {**config, **changed}}
         assert publish_with_checksum(path, record)
         if refused:
-            with pytest.raises(UserError, match=r"but run\.json has another"):
-                Run.open(run.path)
+            assert "but run.json has another" in refusal(Run.open, run.path)
         else:  # the logger does not enter the id of a run
             assert Run.open(run.path).record().config == record["config"]
 

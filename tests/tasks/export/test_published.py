@@ -13,14 +13,14 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
 import headroom_attention as headroom
-from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
 from tasks.checkpoint import final_weights
 from tasks.export.folder import export
 from tasks.export.published import import_folder
 from tasks.parse import parse
 from tasks.text.tokenizer import train_bpe, train_wordpiece
-from tests.tasks.export.test_decoder import packed_rows
+from tests.refusals import refusal
+from tests.tasks.export.test_decoder import packed_rows, sharpen
 from tests.tasks.export.test_folder import outputs_of
 from tests.tasks.jobs import config, ended
 from tests.tasks.small import SMALL, made
@@ -28,6 +28,7 @@ from tests.tasks.small import SMALL, made
 transformers = pytest.importorskip(
     "transformers", reason="transformers is not installed"
 )
+pytestmark = pytest.mark.filterwarnings("ignore")
 V = 293  # more than the number of tokens of the tokenizers
 SIZES = {
     "vocab_size": V,
@@ -44,18 +45,17 @@ CLASSES = {
     "Qwen3ForCausalLM": {"head_dim": 10, "num_key_value_heads": 3},
     "DeepseekV3ForCausalLM": {**LATENT, "q_lora_rank": 13, "num_key_value_heads": 3},
 }
+BERT, MISTRAL = "BertForPreTraining", "MistralForCausalLM"
 LINES = ["the cat sat on the mat", "a dog ran after the cat", "no one saw the dog"]
 
 
-def saved(folder: Path, name: str, **options) -> Path:
+def saved(folder, name, **options):
     """Save a random model of a class, and a tokenizer with other special tokens than ours."""
     settings = {**SIZES, **CLASSES.get(name, {}), **options}
     made_of = getattr(transformers, name.partition("For")[0] + "Config")(**settings)
     torch.manual_seed(7)
     model = getattr(transformers, name)(made_of)
-    for parameter in model.parameters():  # attention that is neither faint nor even
-        mean, std = (1.0, 0.1) if parameter.dim() == 1 else (0.0, 0.3)
-        torch.nn.init.normal_(parameter, mean, std)
+    sharpen(model)
     model.save_pretrained(folder)
     train = train_wordpiece if name.startswith("Bert") else train_bpe
     tokenizer = train(LINES * 3, 270)
@@ -64,6 +64,12 @@ def saved(folder: Path, name: str, **options) -> Path:
         about = {"bos_token": tokenizer.id_to_token(3), "eos_token": {"content": "a"}}
         (folder / "tokenizer_config.json").write_text(json.dumps(about))
     return folder
+
+
+def imported(tmp_path, name):
+    """Save and import a random model. Return its folder, the outputs folder, and the run."""
+    folder, outputs = saved(tmp_path / "theirs", name), tmp_path / "outputs"
+    return folder, outputs, RunStore(outputs).run(import_folder(folder, outputs))
 
 
 def loaded(name, folder):
@@ -81,47 +87,37 @@ def child_of(run, outputs, task, changes):
 
 
 @pytest.mark.parametrize("name", CLASSES)
-@pytest.mark.filterwarnings("ignore")
 def test_logits_are_those_of_transformers_before_and_after_training(name, tmp_path):
-    folder, outputs = saved(tmp_path / "theirs", name), tmp_path / "outputs"
-    id = import_folder(folder, outputs)
+    folder, outputs, run = imported(tmp_path, name)
     elsewhere = shutil.copytree(folder, tmp_path / "elsewhere")
     edited(elsewhere, pooler_fc_size=768, directionality="bidi")  # bert-base-chinese
-    assert import_folder(elsewhere, outputs) == id
-    run, theirs = RunStore(outputs).run(id), loaded(name, folder)
-    record = run.record().config
-    bert = name.startswith("Bert")
-    ours = made(
-        {
-            **(SMALL["pretraining"] if bert else {}),
-            "model": record["model"],
-            "task.vocabulary_size": V,
-        }
-    ).model.eval()
+    assert import_folder(elsewhere, outputs) == run.id
+    theirs, record = loaded(name, folder), run.record().config
+    bert = name == BERT
+    sizes = {"model": record["model"], "task.vocabulary_size": V}
+    ours = made({**SMALL["pretraining" if bert else "lm1b"], **sizes}).model.eval()
     ours.load_state_dict(final_weights(run, "parent"))
     tokens_BT, *_ = packed_rows()
+    ones_BT, every_BT = torch.ones_like(tokens_BT), torch.arange(17).expand(2, -1)
     with torch.inference_mode():
         if bert:
-            types_BT, every_BT = torch.ones_like(tokens_BT), torch.arange(17)
-            hidden_BTD = ours(tokens_BT, types_BT, types_BT.bool())
-            found = ours.token_logits(hidden_BTD, every_BT.expand(2, -1))
-            expected = theirs(tokens_BT, token_type_ids=types_BT).prediction_logits
+            hidden_BTD = ours(tokens_BT, ones_BT, ones_BT.bool())
+            found = ours.token_logits(hidden_BTD, every_BT)
+            expected = theirs(tokens_BT, token_type_ids=ones_BT).prediction_logits
         else:
-            ones_BT, every_T = torch.ones_like(tokens_BT), torch.arange(17)
-            found = ours.logits(ours(tokens_BT, ones_BT, every_T.expand(2, -1)))
+            found = ours.logits(ours(tokens_BT, ones_BT, every_BT))
             expected = theirs(tokens_BT).logits
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
-    tasks = {"mnli": "SequenceClassification", "squad": "QuestionAnswering"}
-    for task in tasks if bert else ("lm1b",):
-        child = child_of(run, outputs, task, {})
-        assert child.result()["steps"] > 0
-        export(child, again := tmp_path / task)
-        of_task = f"BertFor{tasks[task]}" if bert else name
-        trained = headroom.run(child.id, outputs=outputs)
-        with torch.inference_mode():
-            for their, own in outputs_of(of_task, loaded(of_task, again), trained):
-                torch.testing.assert_close(their, own, rtol=0, atol=1e-5)
+    # test_folder.py exports an encoder of each task.
+    task, of_task = ("squad", "BertForQuestionAnswering") if bert else ("lm1b", name)
+    child, again = child_of(run, outputs, task, {}), tmp_path / "again"
+    assert child.result()["steps"] > 0
+    export(child, again)
+    trained = headroom.run(child.id, outputs=outputs)
+    with torch.inference_mode():
+        for their, own in outputs_of(of_task, loaded(of_task, again), trained):
+            torch.testing.assert_close(their, own, rtol=0, atol=1e-5)
     if not bert:  # the exported folder is imported again, with the same marks
         second = RunStore(outputs).run(import_folder(again, outputs))
         assert second.record().config["task"]["marks"] == record["task"]["marks"]
@@ -129,11 +125,9 @@ def test_logits_are_those_of_transformers_before_and_after_training(name, tmp_pa
         assert all(kept[key].equal(now[key]) for key in kept.keys() | now.keys())
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_a_published_layer_becomes_collaborative(tmp_path):
     pytest.importorskip("tensorly")
-    folder, outputs = saved(tmp_path / "theirs", "BertForPreTraining"), tmp_path / "out"
-    run = RunStore(outputs).run(import_folder(folder, outputs))
+    _, outputs, run = imported(tmp_path, BERT)
     shared = {"name": "collaborative", "shared_size": 12}
     still = {"trainer.steps": 0, "optimizer.warmup_steps": 0}
     runs = [
@@ -147,10 +141,8 @@ def test_a_published_layer_becomes_collaborative(tmp_path):
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_rows_have_the_marks_and_the_pieces_of_the_published_tokenizer(tmp_path):
-    folder, outputs = saved(tmp_path / "their", "MistralForCausalLM"), tmp_path / "out"
-    run = RunStore(outputs).run(import_folder(folder, outputs))
+    folder, outputs, run = imported(tmp_path, MISTRAL)
     first, last = run.record().config["task"]["marks"]
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     assert (first, last) == (3, tokenizer.token_to_id("a"))
@@ -166,13 +158,10 @@ def test_rows_have_the_marks_and_the_pieces_of_the_published_tokenizer(tmp_path)
     assert batch["tokens"][inside_BT].equal(before_BT[inside_BT])
 
 
-def edited(folder: Path, **changes) -> None:
+def edited(folder, **changes):
     path = folder / "config.json"
     whole = {**json.loads(path.read_text()), **changes}
     path.write_text(json.dumps({k: v for k, v in whole.items() if v is not ...}))
-
-
-BERT, MISTRAL = "BertForPreTraining", "MistralForCausalLM"
 
 
 @pytest.mark.parametrize(
@@ -208,10 +197,7 @@ BERT, MISTRAL = "BertForPreTraining", "MistralForCausalLM"
             "activation=tanh: expected one of relu, gelu",
         ),
         (MISTRAL, {"vocab_size": 70_001}, "vocab_size=70001: expected"),
-        (MISTRAL, {"vocab_size": float(V)}, "vocab_size: Input should be a valid int"),
-        (MISTRAL, {"architectures": 5}, "architectures: Input should be a valid list"),
         (MISTRAL, {"rope_parameters": "x"}, "rope_parameters: Input should be a valid"),
-        (MISTRAL, {"sliding_window": "x"}, "sliding_window: Input should be a valid"),
         (MISTRAL, {"num_key_value_heads": 3}, "config.json: heads=2 is not a multiple"),
         (
             MISTRAL,
@@ -220,16 +206,13 @@ BERT, MISTRAL = "BertForPreTraining", "MistralForCausalLM"
         ),
     ],
 )
-@pytest.mark.filterwarnings("ignore")
 def test_a_config_that_no_model_of_ours_has_is_refused_by_its_key(
     tmp_path, name, changes, told
 ):
     edited(folder := saved(tmp_path / "theirs", name), **changes)
-    with pytest.raises(UserError) as caught:
-        import_folder(folder, tmp_path / "outputs")
-    assert str(caught.value).startswith(f"parent={folder}: ")
-    assert told in str(caught.value)
-    assert "\n" not in str(caught.value)
+    sentence = refusal(import_folder, folder, tmp_path / "outputs")
+    assert sentence.startswith(f"parent={folder}: ")
+    assert told in sentence
     assert not (tmp_path / "outputs").exists()
 
 
@@ -245,13 +228,10 @@ def test_a_config_that_no_model_of_ours_has_is_refused_by_its_key(
         ("tokenizer_config.json", '{"eos_token": 5}', "eos_token"),
     ],
 )
-@pytest.mark.filterwarnings("ignore")
 def test_a_file_that_is_missing_or_damaged_is_named(tmp_path, file, content, told):
     path = saved(tmp_path / "theirs", MISTRAL) / file
     path.unlink() if content is None else path.write_text(content)
-    with pytest.raises(UserError) as caught:
-        import_folder(path.parent, tmp_path / "outputs")
-    assert told in str(caught.value)
+    assert told in refusal(import_folder, path.parent, tmp_path / "outputs")
 
 
 @pytest.mark.parametrize(
@@ -261,22 +241,18 @@ def test_a_file_that_is_missing_or_damaged_is_named(tmp_path, file, content, tol
         (lambda weights: weights.double() * 1e300, "NaN or inf"),
         (lambda weights: weights.to(torch.int8), "torch.int8"),
     ],
-    ids=["nan", "inf in single precision", "quantised"],
 )
 @pytest.mark.parametrize(
     "name", ["bert.embeddings.word_embeddings.weight", "bert.pooler.dense.weight"]
 )
-@pytest.mark.filterwarnings("ignore")
 def test_weights_that_are_not_finite_numbers_are_refused(tmp_path, name, change, told):
     path = saved(tmp_path / "theirs", BERT) / "model.safetensors"
     weights = load_file(path)
     save_file({**weights, name: change(weights[name])}, path)
-    with pytest.raises(UserError) as caught:
-        import_folder(path.parent, tmp_path / "outputs")
-    assert f"{name}={told}: expected finite" in str(caught.value)
+    sentence = refusal(import_folder, path.parent, tmp_path / "outputs")
+    assert f"{name}={told}: expected finite" in sentence
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_a_folder_of_links_is_imported_as_in_the_cache_of_huggingface_hub(tmp_path):
     folder, links = saved(tmp_path / "blobs", MISTRAL), tmp_path / "snapshot"
     links.mkdir()
@@ -286,30 +262,24 @@ def test_a_folder_of_links_is_imported_as_in_the_cache_of_huggingface_hub(tmp_pa
     assert found[0] == found[1]
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_an_imported_run_is_not_exported_and_has_no_module(tmp_path):
-    folder, outputs = saved(tmp_path / "theirs", BERT), tmp_path / "outputs"
-    run = headroom.run(import_folder(folder, outputs), outputs=outputs)
+    _, outputs, one = imported(tmp_path, BERT)
+    run = headroom.run(one.id, outputs=outputs)
     for use in (run.model, run.tokenizer, lambda: run.export(tmp_path / "again")):
-        with pytest.raises(UserError, match=r"imported from a folder; use that folder"):
-            use()
+        assert "imported from a folder; use that folder" in refusal(use)
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_an_imported_run_that_is_damaged_or_cut_short_is_imported_again(tmp_path):
-    folder, outputs = saved(tmp_path / "theirs", BERT), tmp_path / "outputs"
-    run = RunStore(outputs).run(import_folder(folder, outputs))
+    folder, outputs, run = imported(tmp_path, BERT)
     [weights] = run.path.rglob("weights.ckpt")
     weights.unlink()
-    with pytest.raises(UserError, match=f"forget {run.id}"):
-        final_weights(run, "parent")
+    assert f"forget {run.id}" in refusal(final_weights, run, "parent")
     (run.path / "result.json").unlink()
     assert import_folder(folder, outputs) == run.id  # as after a kill, begun again
     assert final_weights(run, "parent")
     assert {path.name for path in outputs.iterdir()} == {"data", "runs"}
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_a_first_token_that_the_tokenizer_lacks_is_replaced_by_the_last(tmp_path):
     folder, outputs = saved(tmp_path / "theirs", MISTRAL), tmp_path / "outputs"
     (folder / "tokenizer_config.json").unlink()
@@ -318,23 +288,18 @@ def test_a_first_token_that_the_tokenizer_lacks_is_replaced_by_the_last(tmp_path
     assert run.record().config["task"]["marks"] == [5, 5]
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_a_model_without_output_layers_is_imported_without_them(tmp_path):
-    folder, outputs = saved(tmp_path / "t", "BertForMaskedLM"), tmp_path / "outputs"
-    weights = final_weights(
-        RunStore(outputs).run(import_folder(folder, outputs)), "run"
-    )
+    weights = final_weights(imported(tmp_path, "BertForMaskedLM")[-1], "run")
     assert "masked_tokens.dense.weight" in weights
     assert not any(name.startswith("pooler") for name in weights)
 
 
 def test_rows_longer_than_the_sliding_window_are_refused():
-    with pytest.raises(UserError, match=r"sequence_length=31: expected at most 16"):
-        parse(config({"task.longest": 16}))
+    told = refusal(parse, config({"task.longest": 16}))
+    assert "sequence_length=31: expected at most 16" in told
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
 def test_one_command_fine_tunes_a_folder_that_transformers_saved(tmp_path):
     folder, outputs = saved(tmp_path / "bert", BERT), tmp_path / "outputs"
     typed = f"sweep.py task=mnli parent={folder} trainer.steps=3 logger=none"

@@ -2,14 +2,15 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from sweeper.store.errors import UserError
 from tasks.mnli.dataset import LABELS, MultiNLI
 from tasks.squad.dataset import SQuAD
 from tasks.synthetic import samples
 from tasks.synthetic.samples import World
+from tests.refusals import refusal
 from tests.tasks.jobs import config
 
 HUB = {"path": "some/set", "name": None, "revision": "c0ffee"}
@@ -24,12 +25,14 @@ def _folder(root, *names):
     for name in names:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        rows = [
-            {"premise": f"{path.name} {n}", "hypothesis": "h", "label": n % 3}
-            for n in range(5)
-        ]
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        path.write_text(_pairs(*((f"{path.name} {n}", n % 3) for n in range(5))))
     return root
+
+
+def _pairs(*pairs):
+    """Return lines of pairs with these premises and labels."""
+    rows = [{"premise": p, "hypothesis": "h", "label": label} for p, label in pairs]
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
 
 
 def _premises(root):
@@ -51,23 +54,19 @@ def test_files_are_told_by_their_official_names(tmp_path):
         "strain.jsonl",
     )
     found = _premises(_folder(tmp_path, *train, *test, *others))
-    assert found["train"] | found["validation"] == {
-        name.split("/")[-1] for name in train
-    }
+    names = {"multinli_1.0_train.jsonl", "train.part2.jsonl"}
+    assert found["train"] | found["validation"] == names
     assert found["test"] == {"multinli_1.0_dev_matched.jsonl"}
 
 
-@pytest.mark.parametrize("made", [True, False], ids=["empty", "absent"])
-@pytest.mark.parametrize("data_set", [MultiNLI(), SQuAD()], ids=["mnli", "squad"])
+@pytest.mark.parametrize("made", [True, False])
+@pytest.mark.parametrize("data_set", [MultiNLI(), SQuAD()])
 def test_a_folder_without_the_files_is_one_sentence(tmp_path, data_set, made):
     root = tmp_path / "data"
     if made:
         root.mkdir()
-    with pytest.raises(
-        UserError, match=r"data.root=.*expected a folder with train"
-    ) as caught:
-        data_set.digest(_data(root=str(root)))
-    assert "\n" not in str(caught.value)
+    told = refusal(data_set.digest, _data(root=str(root)))
+    assert "expected a folder with train" in told
 
 
 def test_training_and_validation_share_no_premise_and_no_paragraph(tmp_path):
@@ -87,88 +86,62 @@ def test_training_and_validation_share_no_premise_and_no_paragraph(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "told"),
     [
-        (
-            (-1, -1),
-            r"train split has no usable row; .* Dropped: 2 rows of train.jsonl \(no gold",
-        ),
+        ((-1, -1), "has no usable row; "),
         ((0, 1, 2), "single training text"),
         (
-            ("entailment", "neutral", "contradictory"),
-            r"no row labelled contradiction; .* Dropped: 1 row of train.jsonl \(unknown label\)",
+            ("entailment", "neutral", "x"),
+            "Dropped: 1 row of train.jsonl (unknown label)",
         ),
     ],
 )
 def test_what_cannot_be_trained_on_is_an_error_that_says_why(tmp_path, labels, told):
     root = _folder(tmp_path, "train.jsonl", "dev_matched.jsonl")
-    rows = [{"premise": "p", "hypothesis": "h", "label": label} for label in labels]
-    (root / "train.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    with pytest.raises(UserError, match=told):
-        MultiNLI().load(_data(root=str(root)), tmp_path / "sample")
+    (root / "train.jsonl").write_text(_pairs(*(("p", label) for label in labels)))
+    assert told in refusal(MultiNLI().load, _data(root=str(root)), tmp_path / "sample")
 
 
 def test_rows_that_repeat_or_are_tested_on_and_packed_files_are_noted(tmp_path, capsys):
     root = _folder(tmp_path, "train.jsonl", "dev_matched.jsonl", "train-2.jsonl.gz")
     rows = (root / "dev_matched.jsonl").read_text().splitlines(keepends=True)
+    mended = rows[0].replace("dev", "d\\u0000ev")
     with (root / "train.jsonl").open("a") as file:
-        file.writelines(
-            [rows[0], rows[0].replace("dev", "d\\u0000ev"), rows[1], rows[1]]
-        )
+        file.writelines([rows[0], mended, rows[1], rows[1]])
     MultiNLI().load(_data(root=str(root)), tmp_path / "sample")
     left_out, odd, leaked, repeated = capsys.readouterr().err.splitlines()
-    assert left_out.startswith(f"note: {root}: these files are not read (if")
     assert left_out.endswith(": train-2.jsonl.gz.")
-    assert odd.startswith(
-        "note: MNLI, train: 1 row contained invalid UTF-8, which was replaced"
-    )
-    assert leaked.startswith(
-        "note: MNLI: 40.0% of the 5 rows of the test split (2) are also in"
-    )
-    assert repeated.startswith(
-        "note: MNLI: 11.1% of the 9 rows of the training split (1) repeat an"
-    )
-
-
-class _ClassLabel:
-    def __init__(self, *names):
-        self.names = list(names)
+    assert odd.startswith("note: MNLI, train: 1 row contained invalid UTF-8")
+    assert "40.0% of the 5 rows of the test split (2)" in leaked
+    assert "11.1% of the 9 rows of the training split (1)" in repeated
 
 
 def _hub_of(hub, *orders):
     """Put two splits on the fake hub, in which the classes of `label` have these names."""
     columns = {"premise": ["p", "q", "r"], "hypothesis": ["h"] * 3, "label": [0, 1, 2]}
-    hub(dict.fromkeys(("train", "validation_matched"), columns), [*orders, *orders])
+    features = [{"label": SimpleNamespace(names=list(names))} for names in orders * 2]
+    hub(dict.fromkeys(("train", "validation_matched"), columns), features)
     return MultiNLI().load(_data(source="hub"), Path("none"))
 
 
 def test_the_hubs_names_of_classes_decide_what_a_number_means(hub):
-    swapped = _ClassLabel("contradiction", "entailment", "neutral")
-    splits, rows = _hub_of(hub, {"label": swapped})
-    assert rows["train"]["labels"] == ["contradiction", "entailment", "neutral"]
+    swapped = ["contradiction", "entailment", "neutral"]
+    splits, rows = _hub_of(hub, swapped)
+    assert rows["train"]["labels"] == swapped
     assert [pair.label for pair in splits["test"]] == [0, 1, 2]
-    assert "labels" not in _hub_of(hub, {"label": _ClassLabel(*LABELS)})[1]["train"]
-    with pytest.raises(
-        UserError,
-        match=r"has the classes contradiction, .* another split entailment, neut",
-    ):
-        _hub_of(hub, {"label": swapped}, {"label": _ClassLabel(*LABELS)})
-    with pytest.raises(
-        UserError, match="has the classes no, yes, perhaps; name the classes entail"
-    ):
-        _hub_of(hub, {"label": _ClassLabel("no", "yes", "perhaps")})
+    assert "labels" not in _hub_of(hub, LABELS)[1]["train"]
+    assert "has the classes contradiction, " in refusal(_hub_of, hub, swapped, LABELS)
+    told = refusal(_hub_of, hub, ["no", "yes", "perhaps"])
+    assert "has the classes no, yes, perhaps; name the classes entail" in told
 
 
 @pytest.mark.parametrize("suffix", ["json", "jsonl"])
 def test_questions_come_as_lines_of_json(tmp_path, suffix):
-    answers = {"text": ["gold"], "answer_start": [0]}
-    row = {"context": "gold", "question": "What?", "answers": answers}
-    rows = [
-        json.dumps({**row, "id": f"q{n}", "context": f"gold {n}"}) for n in "1234567"
-    ]
+    row = {"question": "What?", "answers": {"text": ["gold"], "answer_start": [0]}}
+    rows = [json.dumps({**row, "id": n, "context": f"gold {n}"}) for n in "1234567"]
     for name in ("train", "dev"):
         lines = "\n".join([*rows, "{", "3", ""])
         (tmp_path / f"{name}.{suffix}").write_text(f"{lines}\n")
     splits, about = SQuAD().load(_data(root=str(tmp_path)), tmp_path / "sample")
-    assert [question.id for question in splits["test"]] == [f"q{n}" for n in "1234567"]
+    assert [question.id for question in splits["test"]] == [*"1234567"]
     assert len(about["test"]["dropped"]) == 3
 
 
@@ -176,12 +149,10 @@ def test_pairs_come_from_the_hub(hub, tmp_path):
     labels = [n % 4 - 1 for n in range(1009)]
     texts = [f"p{n}" for n in range(1009)]
     columns = {"premise": texts, "hypothesis": texts, "label": labels, "genre": texts}
-    asked = hub(
-        {"train": columns, "validation_matched": columns, "test_matched": columns}
-    )
-    splits, rows = MultiNLI().load(
-        _data(source="hub", digest="hub:some/set@c0ffee"), tmp_path
-    )
+    names = ("train", "validation_matched", "test_matched")
+    asked = hub(dict.fromkeys(names, columns))
+    data = _data(source="hub", digest="hub:some/set@c0ffee")
+    splits, rows = MultiNLI().load(data, tmp_path)
     assert asked == [("some/set", {"name": None, "revision": "c0ffee"})]
     assert [pair.label for pair in splits["test"]] == [n for n in labels if n >= 0]
     assert rows["test"]["dropped"] == {"validation_matched: no gold label": 253}

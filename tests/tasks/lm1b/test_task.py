@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from models.attention.multi_head import MultiHeadAttention
-from sweeper.store.errors import UserError
 from tasks.lm1b.ngrams import ORDERS
 from tasks.lm1b.task import LanguageModel
+from tests.refusals import refusal
 from tests.tasks.jobs import ended, last_word, write_corpus
 from tests.tasks.small import evaluated, opened
 
@@ -69,10 +69,8 @@ def test_lines_without_spaces_have_no_perplexity_per_word_and_their_runs_end_wel
     lines = [
         "".join(chr(0x4E00 + n * k % 503) for k in range(400)) for n in range(2, 301)
     ]
-    text = {
-        "data.source": "local",
-        "data.root": write_corpus(shared / "chinese", lines),
-    }
+    root = write_corpus(shared / "chinese", lines)
+    text = {"data.source": "local", "data.root": root}
     metrics = ended(shared, text, "chinese").result()["metrics"]
     expected = {*LanguageModel.measured, *NGRAMS} - {"test/perplexity_per_word"}
     assert set(metrics) == expected
@@ -100,9 +98,7 @@ def test_a_trained_model_that_looks_ahead_on_real_rows_is_refused(
     task = opened(prepared, changes)
     block = task.model.blocks[-1]
     block.attention = _LooksAhead(block.attention, 31)
-    with pytest.raises(UserError) as refused:
-        evaluated(task)
-    assert str(refused.value).startswith(
+    assert refusal(evaluated, task).startswith(
         "model.attention.name=multi_head: expected outputs that depend only on earlier tokens of "
         "the same segment, but in the trained model other tokens change them; fix its code"
     )

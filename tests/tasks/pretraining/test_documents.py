@@ -49,13 +49,17 @@ CHAPTER = [
 @pytest.mark.parametrize(
     ("text", "rule", "documents"),
     [
-        (BLANK, "blank_line", [["It rained.", "We stayed in."], ["The sun came out."]]),
+        # Blank lines.
+        (
+            BLANK,
+            "blank_line",
+            [["It rained.", "We stayed in."], ["The sun came out."]],
+        ),
         (BLANK, "file", [["It rained.", "We stayed in.", "The sun came out."]]),
-        (FRAMED, "blank_line", FRAMES),
-        (FRAMED, "file", FRAMES),
-        (BROKEN, "file", [CHAPTER]),
+        (FRAMED, "blank_line", FRAMES),  # frames
+        (FRAMED, "file", FRAMES),  # frames in a file
+        (BROKEN, "file", [CHAPTER]),  # sentences over lines
     ],
-    ids=["blank lines", "file", "frames", "frames in a file", "sentences over lines"],
 )
 def test_documents_are_parted_by_the_rule_and_always_by_frames(text, rule, documents):
     assert read(text, rule) == documents
@@ -80,29 +84,26 @@ def in_splits(documents):
         ]
 
 
+def split_folder(folder):
+    """Return the documents of a folder, each with its split."""
+    return in_splits(Library().open(local(folder), "blank_line", folder / "none"))
+
+
 def test_equal_documents_are_in_one_split_and_the_shares_are_exact(tmp_path):
     books(tmp_path, range(1000), "a.txt")
     books(tmp_path, range(0, 1000, 3), "b.txt")  # every third document again
-    documents = Library().open(local(tmp_path), "blank_line", tmp_path / "none")
-    splits = {(split, document[0]) for split, document in in_splits(documents)}
-    assert Counter(split for split, _ in splits) == {
-        "train": 940,
-        "validation": 10,
-        "test": 50,
-    }
+    splits = {(split, document[0]) for split, document in split_folder(tmp_path)}
+    shares = {"train": 940, "validation": 10, "test": 50}
+    assert Counter(split for split, _ in splits) == shares
     assert len(splits) == 1000
 
 
 def test_a_split_of_the_sources_own_is_left_as_it_is(tmp_path):
     books(tmp_path, range(100))
     books(tmp_path, range(100, 107), "test.txt")
-    documents = Library().open(local(tmp_path), "blank_line", tmp_path / "none")
-    found = in_splits(documents)
-    assert Counter(split for split, _ in found) == {
-        "train": 98,
-        "validation": 2,
-        "test": 7,
-    }
+    found = split_folder(tmp_path)
+    shares = {"train": 98, "validation": 2, "test": 7}
+    assert Counter(split for split, _ in found) == shares
     expected = [("test", f"Book {n}.") for n in range(100, 107)]
     assert [(split, document[0]) for split, document in found[100:]] == expected
 
@@ -111,7 +112,7 @@ def test_documents_of_one_sentence_are_told(tmp_path, capsys):
     """A random document always follows them, so predicting the next sentence is trivial."""
     lines = [f"Sentence {n}." + "\n" * (n % 7 > 0) for n in range(100)]
     (tmp_path / "text.txt").write_text("\n".join(lines))
-    in_splits(Library().open(local(tmp_path), "blank_line", tmp_path / "none"))
+    split_folder(tmp_path)
     words = f"note: {tmp_path}: 82% of the documents are a single sentence. Their"
     assert capsys.readouterr().err.startswith(words)
 
@@ -121,20 +122,14 @@ def prepared(outputs, text):
     return prepared_folder(outputs, {**PRETRAINING, "data": text})
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return prepared(tmp_path_factory.mktemp("outputs"), SAMPLE)
-
-
-def test_every_sentence_is_there_in_order_in_the_split_of_its_document(folder):
+def test_every_sentence_is_there_in_order_in_the_split_of_its_document(tmp_path):
+    folder = prepared(tmp_path, SAMPLE)
     tokenizer = load_tokenizer(folder / "tokenizer.json")
     documents = Library().open(SAMPLE, "blank_line", folder / "sample")
     expected = {split: [] for split in SPLITS}
     for split, document in in_splits(documents):
-        ids = [
-            e.ids for e in tokenizer.encode_batch(document, add_special_tokens=False)
-        ]
-        expected[split].append(ids)
+        encodings = tokenizer.encode_batch(document, add_special_tokens=False)
+        expected[split].append([encoding.ids for encoding in encodings])
     for split in SPLITS:
         encoded = EncodedDocuments(folder / split)
         assert len(expected[split]) == encoded.about["documents"] > 1

@@ -1,5 +1,7 @@
 """Tests of pre-training: BERT's sizes, schedule, batches and loss, and continuing a killed job."""
 
+from statistics import mean
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -7,30 +9,33 @@ import torch.nn.functional as F
 from models.cross_entropy import IGNORED
 from models.measure import parameter_counts
 from tasks.size_server.sizes import size
-from tasks.text.tokenizer import BERT_MARKS
 from tests.tasks.jobs import config
 from tests.tasks.small import PRETRAINING, evaluated, made, opened
 
-# The first and the last row of each table of the paper: table, embedding size, heads, head size,
+# The first and the last row of each table of the paper: embedding size, heads, head size,
 # feed-forward size and the exact number of parameters, which is linear in heads and in head size.
 PUBLISHED = [
-    *(("1", 1024, heads, None, 4096, 336_226_108) for heads in (8, 32)),
-    ("2A", 512, 8, 128, 4096, 167_690_044),
-    ("2A", 512, 32, 128, 4096, 318_906_172),
-    ("2B", 512, 8, 32, 4096, 129_886_012),
-    ("2B", 512, 8, 256, 4096, 218_095_420),
-    ("3", 768, 8, 128, 3072, 214_053_692),
-    ("3", 768, 20, 128, 3072, 327_410_492),
+    # Table 1.
+    (1024, 8, None, 4096, 336_226_108),
+    (1024, 32, None, 4096, 336_226_108),
+    # Table 2A.
+    (512, 8, 128, 4096, 167_690_044),
+    (512, 32, 128, 4096, 318_906_172),
+    # Table 2B.
+    (512, 8, 32, 4096, 129_886_012),
+    (512, 8, 256, 4096, 218_095_420),
+    # Table 3.
+    (768, 8, 128, 3072, 214_053_692),
+    (768, 20, 128, 3072, 327_410_492),
 ]
 
 
 @pytest.mark.parametrize(
-    ("table", "embedding_size", "heads", "head_size", "feedforward_size", "parameters"),
+    ("embedding_size", "heads", "head_size", "feedforward_size", "parameters"),
     PUBLISHED,
-    ids=[f"table {t}, d={d} h={h} d_p={p}" for t, d, h, p, *_ in PUBLISHED],
 )
 def test_the_papers_models_have_the_papers_parameters(
-    table, embedding_size, heads, head_size, feedforward_size, parameters
+    embedding_size, heads, head_size, feedforward_size, parameters
 ):
     changes = {
         "task.vocabulary_size": 30_522,
@@ -51,24 +56,17 @@ def test_the_cost_of_a_position_is_three_times_every_product_of_a_forward_pass()
     # Two operations per multiplication; D=17, W=15, F=23, V=307, T=43, of which 7 are predicted.
     block = 4 * 17 * 15 + 2 * 17 * 23 + 2 * 43 * 15
     heads = 7 * (17 * 17 + 17 * 307) + 17 * 17 + 17 * 2
-    assert (
-        size(config(PRETRAINING))["flops_per_token"]
-        == 3 * 2 * (2 * 43 * block + heads) // 43
-    )
+    expected = 3 * 2 * (2 * 43 * block + heads) // 43
+    assert size(config(PRETRAINING))["flops_per_token"] == expected
 
 
 def test_each_phase_warms_up_and_ends_near_zero():
     task = made({**PRETRAINING, "optimizer.schedule": "linear"})
     rates = [task.learning_rate(step) for step in range(1, 20)]
     # 14 steps with a warm-up of 3, then 5 with a warm-up of 2. Each would reach 0 one step later.
-    first = [0.01 * s / 3 for s in (1, 2, 3)] + [
-        0.01 * (15 - s) / 12 for s in range(4, 15)
-    ]
-    second = [0.01 * s / 2 for s in (1, 2)] + [0.01 * (6 - s) / 4 for s in (3, 4, 5)]
-    assert rates == pytest.approx(first + second)
-
-
-CLS, SEP = (BERT_MARKS.index(mark) for mark in ("[CLS]", "[SEP]"))
+    first = [1 / 3, 2 / 3, *((15 - step) / 12 for step in range(3, 15))]
+    second = [1 / 2, 1, 3 / 4, 2 / 4, 1 / 4]
+    assert rates == pytest.approx([0.01 * share for share in first + second])
 
 
 def test_every_run_is_measured_on_the_same_rows_each_once(shared):
@@ -83,33 +81,29 @@ def test_every_run_is_measured_on_the_same_rows_each_once(shared):
         assert len(torch.unique(rows, dim=0)) == len(rows)
 
 
+def hidden_of(model, batch):
+    return model(batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
+
+
 def test_metrics_are_exact_over_a_split(shared):
     task = opened(shared, PRETRAINING)
-    model = task.model
-    nats = right = masked = rows = next_right = random_next = 0.0
-    with torch.no_grad():
-        for batch in task.data.batches("test"):
-            model.eval()
-            hidden_BTD = model(
-                batch["tokens"], batch["token_type_ids"], batch["attention_mask"]
-            )
-            logits_BMV = model.token_logits(hidden_BTD, batch["places"])
-            targets_BM, chosen = batch["targets"], batch["targets"] != IGNORED
-            nats += float(
-                F.cross_entropy(logits_BMV[chosen], targets_BM[chosen], reduction="sum")
-            )
-            right += float((logits_BMV.argmax(-1) == targets_BM)[chosen].sum())
-            masked += float(chosen.sum())
-            next_right += float(
-                (model.next_logits(hidden_BTD).argmax(-1) == batch["next"]).sum()
-            )
-            random_next += float(batch["next"].sum())
-            rows += len(chosen)
+    model = task.model.eval().requires_grad_(False)
+    tokens, next_right, random_next = [], [], []
+    for batch in task.data.batches("test"):
+        hidden_BTD = hidden_of(model, batch)
+        logits_BMV = model.token_logits(hidden_BTD, batch["places"])
+        chosen_BM = batch["targets"] != IGNORED
+        tokens += zip(logits_BMV[chosen_BM], batch["targets"][chosen_BM], strict=True)
+        guesses_B = model.next_logits(hidden_BTD).argmax(-1)
+        next_right += (guesses_B == batch["next"]).tolist()
+        random_next += batch["next"].tolist()
+    nats = [float(F.cross_entropy(logits_V, target)) for logits_V, target in tokens]
+    right = [bool(logits_V.argmax() == target) for logits_V, target in tokens]
     metrics = evaluated(task)
-    assert metrics["test/mlm_loss"] == pytest.approx(nats / masked, rel=1e-4)
-    assert metrics["test/mlm_accuracy"] == pytest.approx(right / masked)
-    assert metrics["test/nsp_accuracy"] == pytest.approx(next_right / rows)
-    majority = max(random_next, rows - random_next) / rows
+    assert metrics["test/mlm_loss"] == pytest.approx(mean(nats), rel=1e-4)
+    assert metrics["test/mlm_accuracy"] == pytest.approx(mean(right))
+    assert metrics["test/nsp_accuracy"] == pytest.approx(mean(next_right))
+    majority = max(mean(random_next), 1 - mean(random_next))
     assert metrics["test/majority_nsp_accuracy"] == pytest.approx(majority)
     parts = metrics["test/mlm_loss"] + metrics["test/nsp_loss"]
     assert metrics["test/loss"] == pytest.approx(parts)
@@ -119,9 +113,7 @@ def test_the_loss_is_the_mean_over_hidden_pieces_plus_the_mean_over_pairs(shared
     task = opened(shared, PRETRAINING)
     model = task.model.eval().requires_grad_(False)
     batch = task.data.batch(1)
-    hidden_BTD = model(
-        batch["tokens"], batch["token_type_ids"], batch["attention_mask"]
-    )
+    hidden_BTD = hidden_of(model, batch)
     every_BT = torch.arange(hidden_BTD.shape[1]).expand(len(hidden_BTD), -1)
     logs_BTV = model.token_logits(hidden_BTD, every_BT).double().log_softmax(-1)
     places_BM, targets_BM = batch["places"], batch["targets"]
@@ -130,5 +122,5 @@ def test_the_loss_is_the_mean_over_hidden_pieces_plus_the_mean_over_pairs(shared
         for row, number in (targets_BM != IGNORED).nonzero().tolist()
     ]
     pairs = F.cross_entropy(model.next_logits(hidden_BTD), batch["next"])
-    expected = sum(nats) / len(nats) + float(pairs)
+    expected = mean(nats) + float(pairs)
     assert float(task.training_step(batch, 0)) == pytest.approx(expected, rel=1e-5)

@@ -3,10 +3,9 @@
 import re
 import string
 from collections import Counter
-from typing import Any
 
 
-def normalize_answer(text: str) -> str:
+def normalize_answer(text):
     """Lower text and remove punctuation, articles and extra whitespace."""
     text = text.lower()
     exclude = set(string.punctuation)
@@ -15,7 +14,7 @@ def normalize_answer(text: str) -> str:
     return " ".join(text.split())
 
 
-def f1_score(prediction: str, ground_truth: str) -> float:
+def f1_score(prediction, ground_truth):
     prediction_tokens = normalize_answer(prediction).split()
     ground_truth_tokens = normalize_answer(ground_truth).split()
     common = Counter(prediction_tokens) & Counter(ground_truth_tokens)
@@ -27,11 +26,11 @@ def f1_score(prediction: str, ground_truth: str) -> float:
     return (2 * precision * recall) / (precision + recall)
 
 
-def exact_match_score(prediction: str, ground_truth: str) -> bool:
+def exact_match_score(prediction, ground_truth):
     return normalize_answer(prediction) == normalize_answer(ground_truth)
 
 
-def evaluate(dataset: list[Any], predictions: dict[str, str]) -> dict[str, float]:
+def evaluate(dataset, predictions):
     f1 = exact_match = total = 0
     for article in dataset:
         for paragraph in article["paragraphs"]:

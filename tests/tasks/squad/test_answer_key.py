@@ -44,12 +44,12 @@ def test_a_piece_is_at_home_where_run_squad_says_it_has_most_context(
 @pytest.mark.parametrize(
     ("start", "end", "pieces"),
     [
-        pytest.param(0, 3, (0, 0), id="one_piece"),
-        pytest.param(0, 8, (0, 2), id="three_pieces"),
-        pytest.param(5, 6, (1, 1), id="inside_a_piece"),
-        pytest.param(5, 8, (1, 2), id="from_inside_a_piece"),
-        pytest.param(3, 4, None, id="white_space"),
-        pytest.param(9, 12, None, id="behind_the_last"),
+        (0, 3, (0, 0)),  # one piece
+        (0, 8, (0, 2)),  # three pieces
+        (5, 6, (1, 1)),  # inside a piece
+        (5, 8, (1, 2)),  # from inside a piece
+        (3, 4, None),  # white space
+        (9, 12, None),  # behind the last
     ],
 )
 def test_an_answer_covers_every_piece_that_holds_some_of_it(start, end, pieces):

@@ -40,13 +40,11 @@ HARD = {
     ("prediction", "answers", "match", "overlap"), HARD.values(), ids=HARD.keys()
 )
 def test_hard_cases_score_as_worked_out_by_hand(prediction, answers, match, overlap):
-    found = scoring.score([("q", answers)], {"q": prediction})
-    assert found == pytest.approx(
-        {"exact_match": 100 * match, "f1": 100 * overlap}, abs=EXACT
-    )
-    assert found == official_evaluator.evaluate(
-        _dataset([("q", answers)]), {"q": prediction}
-    )
+    questions, predictions = [("q", answers)], {"q": prediction}
+    found = scoring.score(questions, predictions)
+    expected = {"exact_match": 100 * match, "f1": 100 * overlap}
+    assert found == pytest.approx(expected, abs=EXACT)
+    assert found == official_evaluator.evaluate(_dataset(questions), predictions)
 
 
 # Words with articles, punctuation, several quotes and dashes, accents, and other scripts.

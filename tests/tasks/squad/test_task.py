@@ -7,19 +7,12 @@ import torch
 from torch import nn
 
 from tasks.fine_tuning.dataset import Malformed, RowReport
-from tasks.squad.answer_key import Question
 from tasks.squad.dataset import SQuAD, question_of
 from tests.tasks.small import SQUAD, evaluated, opened
 from tests.tasks.squad import official_evaluator
 
 NOWHERE = "no answer is at its answer_start"
 CONTEXT = "The caf\u00e9 sold gold. Gold, not old gold paint, was cheap."
-
-
-def _question(*answers, context=CONTEXT, **changes):
-    return question_of(
-        {"id": "q", "question": "What?", "answers": list(answers), **changes}, context
-    )
 
 
 def _answer(text, start):
@@ -29,22 +22,20 @@ def _answer(text, start):
 @pytest.mark.parametrize(
     ("answers", "start", "text"),
     [
-        pytest.param([_answer("gold", 14)], 14, "gold", id="where_it_should"),
-        pytest.param([_answer("gold ", 34)], 34, "gold", id="white_space_left_off"),
-        pytest.param([_answer("cheap", 3)], -1, "", id="elsewhere"),
-        pytest.param([_answer("cheap", None)], -1, "", id="no_place_given"),
-        pytest.param([_answer("cheap.", -6)], -1, "", id="negative"),
-        pytest.param([_answer("cheap", 10**9)], -1, "", id="beyond"),
-        pytest.param([_answer("he", True)], -1, "", id="true_is_no_place"),
-        pytest.param([_answer("", 5), _answer(" ", 8)], -1, "", id="empty"),
-        pytest.param(
-            [_answer("silver", 1), _answer("gold", 14)], 14, "gold", id="the_second"
-        ),
+        ([_answer("gold", 14)], 14, "gold"),
+        ([_answer("gold ", 34)], 34, "gold"),  # white space left off
+        ([_answer("cheap", 3)], -1, ""),
+        ([_answer("cheap", None)], -1, ""),  # no place given
+        ([_answer("cheap.", -6)], -1, ""),
+        ([_answer("cheap", 10**9)], -1, ""),  # beyond
+        ([_answer("he", True)], -1, ""),  # true is no place
+        ([_answer("", 5), _answer(" ", 8)], -1, ""),
+        ([_answer("silver", 1), _answer("gold", 14)], 14, "gold"),  # the second
     ],
 )
 def test_an_answer_that_is_not_where_it_says_is_dropped(answers, start, text):
-    question = _question(*answers)
-    assert isinstance(question, Question)
+    qa = {"id": "q", "question": "What?", "answers": answers}
+    question = question_of(qa, CONTEXT)
     assert (question.start, question.text) == (start, text)
     assert CONTEXT[start : start + len(text)] == text
     assert question.answers == tuple(answer["text"] for answer in answers)
@@ -73,10 +64,9 @@ REASONS = {
 @pytest.mark.parametrize("reason", REASONS)
 def test_what_is_no_question_is_dropped_and_counted(tmp_path, reason):
     path, data, report = tmp_path / "train.json", SQuAD(), RowReport()
-    broken = REASONS[reason]
-    articles = [{"paragraphs": [_paragraph(id="good"), broken]}]
-    if isinstance(broken, int):
-        articles = [{"paragraphs": [_paragraph(id="good")]}, broken]
+    good, broken = _paragraph(id="good"), REASONS[reason]
+    articles = [{"paragraphs": [good]}]
+    articles.append(broken if broken == 5 else {"paragraphs": [broken]})
     path.write_text(json.dumps({"version": "1.1", "data": articles}))
     rows = (
         (at, row if isinstance(row, Malformed) else data.trainable(row))
@@ -84,13 +74,6 @@ def test_what_is_no_question_is_dropped_and_counted(tmp_path, reason):
     )
     assert [question.id for question in report.kept_of(path.name, rows)] == ["good"]
     assert report.dropped == {f"train.json: {reason}": 1}
-
-
-LONG = {
-    **SQUAD,
-    "data.competitors": 31,
-    "data.directions": 37,
-}  # paragraphs of several windows
 
 
 class Oracle(nn.Module):
@@ -139,48 +122,38 @@ SHORT = [f"s{number}" for number in range(9)]
 
 def _own_questions(root):
     """Write the questions to a folder. The rows of the test split have several lengths."""
+
+    def question(id, *answers):
+        return {"id": id, "question": f"What number {id}?", "answers": answers}
+
     questions = [
-        {
-            "id": f"q{number}",
-            "question": f"What number {number}?",
-            "answers": [
-                _answer(text, PARAGRAPH.index(text)),
-                {"text": "no"},
-            ],
-        }
+        question(f"q{number}", _answer(text, PARAGRAPH.index(text)), {"text": "no"})
         for number, text in enumerate(GOLD)
     ]
-    short = [
-        {"id": n, "question": "What?", "answers": [_answer("Gold", 0)]} for n in SHORT
-    ]
+    short = [question(id, _answer("Gold", 0)) for id in SHORT]
     root.mkdir()
     for name, own, others in (
         ("train-v1.1.json", questions[1:], short[:1]),
         ("dev-v1.1.json", questions, short),
     ):
-        paragraphs = [
-            {"context": PARAGRAPH, "qas": own},
-            {"context": "Gold.", "qas": others},
-        ]
-        data = [{"title": "t", "paragraphs": paragraphs}]
+        long = {"context": PARAGRAPH, "qas": own}
+        data = [{"paragraphs": [long, {"context": "Gold.", "qas": others}]}]
         (root / name).write_text(json.dumps({"version": "1.1", "data": data}))
     return root
 
 
 def test_answers_are_cut_from_the_text_to_the_letter(tmp_path):
     """Each batch is as wide as its longest row, and batches of different widths are scored."""
-    root = _own_questions(tmp_path / "data")
-    changes = {
+    own = {
         "data.source": "local",
-        "data.root": str(root),
+        "data.root": str(_own_questions(tmp_path / "data")),
         "task.tokenizer_lines": 3,
-    }
-    lengths = {
         "task.sequence_length": 61,
         "task.batch_tokens": 5 * 61,
         "task.stride": 23,
+        "task.answer_length": 37,
     }
-    task = opened(tmp_path, {**SQUAD, **changes, **lengths, "task.answer_length": 37})
+    task = opened(tmp_path, {**SQUAD, **own})
     assert len(task.data.splits["test"]) > len(GOLD) + len(SHORT)
     assert len({batch["tokens"].shape[1] for batch in task.data.batches("test")}) > 1
     metrics = evaluated(task, model=Oracle(task, "test"))
@@ -192,51 +165,43 @@ def test_answers_are_cut_from_the_text_to_the_letter(tmp_path):
 
 
 def test_the_scores_are_the_official_ones_of_the_predictions_left_beside_the_result(
-    shared, tmp_path
+    shared,
 ):
     task = opened(shared, SQUAD)
     metrics = evaluated(task, model=Oracle(task, "test", rows=2))
     [(name, predictions)] = task.files().items()
     assert name == "predictions.json"
-    path = tmp_path / name
-    path.write_text(json.dumps(predictions))
     dataset = shared / "data" / task.data.folder_name() / "sample" / "dev-v1.1.json"
-    official = official_evaluator.evaluate(
-        json.loads(dataset.read_text())["data"], predictions
-    )
+    articles = json.loads(dataset.read_text())["data"]
+    official = official_evaluator.evaluate(articles, predictions)
     assert 0 < metrics["test/f1"] < 100
     for key in ("exact_match", "f1"):
         assert metrics[f"test/{key}"] == pytest.approx(official[key], abs=1e-9)
 
 
 def test_a_window_without_the_answer_points_at_its_first_position(shared):
-    task = opened(shared, LONG)
-    batches = [
-        batch for split in ("validation", "test") for batch in task.data.batches(split)
-    ]
-    starts = torch.cat([batch["start"] for batch in batches])
-    ends = torch.cat([batch["end"] for batch in batches])
-    assert (starts == 0).any()
-    assert torch.equal(starts == 0, ends == 0)
-    for batch in batches:
-        inside = batch["start"] > 0
-        rows = torch.arange(len(batch["start"]))[inside]
-        for end in ("start", "end"):
-            assert (batch["token_type_ids"][rows, batch[end][inside]] == 1).all()
-        assert (batch["end"] >= batch["start"]).all()
+    several_windows = {**SQUAD, "data.competitors": 31, "data.directions": 37}
+    task, without = opened(shared, several_windows), 0
+    for batch in task.data.batches("test"):
+        starts, ends = batch["start"], batch["end"]
+        inside = starts > 0
+        assert torch.equal(inside, ends > 0)
+        assert (ends >= starts).all()
+        rows = torch.arange(len(starts))[inside]
+        for places in (starts, ends):
+            assert (batch["token_type_ids"][rows, places[inside]] == 1).all()
+        without += int((~inside).sum())
+    assert without
 
 
 def test_windows_without_any_known_answer_teach_nothing(shared):
     task = opened(shared, SQUAD).eval()
     batch = task.data.batch(1)
-    nowhere = {
-        **batch,
-        **{end: torch.full_like(batch[end], -100) for end in ("start", "end")},
-    }
+    unknown = torch.full_like(batch["start"], -100)
+    nowhere = {**batch, "start": unknown, "end": unknown}
     assert task.training_step(nowhere, 0).item() == 0.0
     # Without windows, there is no loss, instead of a loss of 0.
     assert task.metrics("test", {"nats": 0.0, "windows": 0.0}) == {}
     half = {key: torch.cat((batch[key], nowhere[key])) for key in batch}
-    torch.testing.assert_close(
-        task.training_step(half, 0), task.training_step(batch, 0)
-    )
+    expected = task.training_step(batch, 0)
+    torch.testing.assert_close(task.training_step(half, 0), expected)

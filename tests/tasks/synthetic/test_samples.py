@@ -13,7 +13,6 @@ from tasks.text.tokenizer import train_bpe, train_wordpiece
 from tests.conftest import ROOT
 
 CONF = ROOT / "conf"
-ENCODERS = ("pretraining", "mnli", "squad")
 WORLD = World(competitors=5, directions=23)
 CHANCE = World(competitors=5, directions=0)
 SEVEN = World(competitors=7, directions=23)
@@ -27,25 +26,27 @@ FAMILY_OF = {
 )
 def test_families_and_names_are_as_many_as_the_world_says(competitors, directions):
     rng, world = StableRandom("world"), World(competitors, directions)
-    gatherings = [world.gathering(rng) for _ in range(499)]
-    assert {person.family for came in gatherings for person in came} == set(
-        world.families
-    )
-    assert len(world.families) == directions
-    for came in gatherings:
-        assert len({person.family for person in came}) == len(came)
+    assert len(world.families) == len(world.couples) == directions
+    families, couples = set(), set()
+    for _ in range(499):
+        came, arrived = world.gathering(rng), world.arrivals(rng)
+        own = {person.family for person in came}
+        assert len(own) == len(came)
         assert all(person.name in person.family.members for person in came)
-    arrivals = [world.arrivals(rng) for _ in range(499)]
-    assert {len(came) for came in arrivals} == {competitors}
-    assert {couple for came in arrivals for couple in came} == set(world.couples)
-    assert len(world.couples) == directions
+        assert len(arrived) == competitors
+        families |= own
+        couples |= {*arrived}
+    assert (families, couples) == ({*world.families}, {*world.couples})
+
+
+def demo_of(task):
+    return OmegaConf.load(CONF / "scale" / "task" / f"{task}_demo.yaml")
 
 
 @pytest.mark.parametrize("planted", [True, False])
 def test_every_word_of_the_demos_language_models_is_one_piece(planted):
     """Otherwise, more heads would predict second tokens of words better, even in random text."""
-    data = OmegaConf.load(CONF / "data" / "sample.yaml")
-    demo = OmegaConf.load(CONF / "scale" / "task" / "lm1b_demo.yaml")
+    data, demo = OmegaConf.load(CONF / "data" / "sample.yaml"), demo_of("lm1b")
     world = World(data.competitors, data.directions if planted else 0)
     lines = list(islice(samples.sentences(world), demo.data.sentences))
     tokenizer = train_bpe(lines, demo.task.vocabulary_size)
@@ -57,13 +58,11 @@ def test_every_word_of_the_demos_language_models_is_one_piece(planted):
 @pytest.mark.parametrize("planted", [True, False])
 def test_every_word_of_the_demos_encoders_is_one_piece_and_every_text_one_row(planted):
     """So a name and the name at the same place in the other text are always equally far apart."""
-    demos = [
-        OmegaConf.load(CONF / "scale" / "task" / f"{task}_demo.yaml")
-        for task in ENCODERS
-    ]
-    worlds = {World(demo.data.competitors, demo.data.directions) for demo in demos}
-    assert len(worlds) == 1
-    world = worlds.pop() if planted else World(worlds.pop().competitors, 0)
+    demos = [demo_of(task) for task in ("pretraining", "mnli", "squad")]
+    [(competitors, directions)] = {
+        (demo.data.competitors, demo.data.directions) for demo in demos
+    }
+    world = World(competitors, directions if planted else 0)
     lines = [line for number in range(2000) for line in document(number, world)]
     tokenizer = train_wordpiece(lines, demos[0].task.vocabulary_size)
     row, paragraph = samples.pair(0, world), samples.paragraph(0, world)
@@ -91,7 +90,6 @@ def words(sentence):
         (samples.pair(0, WORLD)["sentence1"], "Se Mi Sa Nelu Nelu."),
         (samples.paragraph(0, WORLD)["context"], "Bo Na Base Nu Ne."),
     ],
-    ids=["lm1b", "documents", "mnli", "squad"],
 )
 def test_a_sample_is_the_same_everywhere(text, beginning):
     assert text.startswith(beginning), (
@@ -134,31 +132,19 @@ def test_without_directions_who_is_told_of_has_nothing_to_do_with_who_came():
     for came, told in told_of(world):
         assert all(name in members[family] for family, name in told)
         there += [name in came for _, name in told]
-    chance = (
-        mean(len(came) for came, _ in told_of(world))
-        / len(world.families)
-        / samples.MEMBERS
-    )
+    names = len(world.families) * samples.MEMBERS
+    chance = mean(len(came) for came, _ in told_of(world)) / names
     assert mean(there) == pytest.approx(chance, abs=0.005)  # of 5,000 names
 
 
-def test_the_next_sentence_tells_the_families_in_the_order_in_which_they_came():
-    for number in range(199):
-        came, told = (words(sentence) for sentence in document(number, WORLD))
-        assert told == [FAMILY_OF[name] for name in came]
-
-
-def test_without_directions_the_next_sentence_has_nothing_to_do_with_it():
-    found = [
-        [words(sentence) for sentence in document(number, CHANCE)]
-        for number in range(999)
-    ]
-    fits = [
-        FAMILY_OF[a] == b
-        for came, told in found
-        for a, b in zip(came, told, strict=True)
-    ]
-    assert mean(fits) == pytest.approx(1 / len(CHANCE.couples), abs=0.01)
+@pytest.mark.parametrize("world", [WORLD, CHANCE])
+def test_the_next_sentence_tells_the_families_in_order_where_that_is_planted(world):
+    fits = []
+    for number in range(999):
+        came, told = (words(sentence) for sentence in document(number, world))
+        fits += [FAMILY_OF[a] == b for a, b in zip(came, told, strict=True)]
+    chance = pytest.approx(1 / len(CHANCE.couples), abs=0.01)
+    assert mean(fits) == (1 if world is WORLD else chance)
 
 
 def truth(row):
@@ -170,42 +156,36 @@ def truth(row):
     return "contradiction" if sorted(came) == sorted(told) else "neutral"
 
 
-@pytest.mark.parametrize("world", [WORLD, World(8, 12)], ids=["many", "few_families"])
-def test_a_label_follows_from_the_two_texts(world):
-    rows = [samples.pair(number, world) for number in range(1201)]
-    assert [truth(row) for row in rows] == [row["gold_label"] for row in rows]
-    for row in rows[1::3]:  # contradictions
+@pytest.mark.parametrize("world", [WORLD, World(8, 12), CHANCE])
+def test_a_label_follows_from_the_two_texts_where_that_is_planted(world):
+    rows = [samples.pair(number, world) for number in range(1200)]
+    right = mean(truth(row) == row["gold_label"] for row in rows)
+    chance = pytest.approx(1 / len(samples.LABELS), abs=0.04)
+    assert right == (chance if world is CHANCE else 1)
+    for row in rows[1::3] if world is not CHANCE else ():  # contradictions
         came = [FAMILY_OF[name] for name in words(row["sentence1"])]
         pairs = zip(came, words(row["sentence2"]), strict=True)
         assert sum(one != other for one, other in pairs) == 2
 
 
-def test_without_directions_no_label_follows():
-    rows = [samples.pair(number, CHANCE) for number in range(1200)]
-    right = sum(truth(row) == row["gold_label"] for row in rows)
-    assert right / len(rows) == pytest.approx(1 / len(samples.LABELS), abs=0.04)
-
-
-@pytest.mark.parametrize("world", [WORLD, CHANCE], ids=["planted", "chance"])
+@pytest.mark.parametrize("world", [WORLD, CHANCE])
 def test_a_question_has_one_answer_at_its_place_and_it_follows_where_one_is_planted(
     world,
 ):
     fits = []
     for number in range(307):
         paragraph = samples.paragraph(number, world)
-        came = words(paragraph["context"])
-        assert (
-            len({qa["question"] for qa in paragraph["qas"]}) == samples.QUESTIONS_EACH
-        )
-        for qa in paragraph["qas"]:
+        context, questions = paragraph["context"], paragraph["qas"]
+        came = words(context)
+        assert len({qa["question"] for qa in questions}) == samples.QUESTIONS_EACH
+        for qa in questions:
             [answer] = qa["answers"]
-            assert paragraph["context"][answer["answer_start"] :].startswith(
-                answer["text"]
-            )
-            assert came.count(answer["text"]) == 1
+            text, start = answer["text"], answer["answer_start"]
+            assert context[start:].startswith(text)
+            assert came.count(text) == 1
             told = [FAMILY_OF[name] for name in qa["question"].rstrip("?").split()]
             assert sorted(told) == sorted(came)
             [at_its_place] = [a for a, b in zip(came, told, strict=True) if a == b]
-            fits.append(at_its_place == answer["text"])
+            fits.append(at_its_place == text)
     expected = 1.0 if world is WORLD else 1 / CHANCE.competitors
     assert mean(fits) == pytest.approx(expected, abs=0.05)

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from sweeper.store.errors import UserError
 from tasks.text.corpus import Corpora
 from tasks.text.source import SPLITS, Counts
+from tests.refusals import refusal
 
 CORPORA = Corpora()
 HUB = {"path": "someone/corpus", "name": None, "revision": "abc123"}
+ON_HUB = {"source": "hub", "hub": HUB}
 
 
 def local(root):
@@ -19,16 +20,12 @@ def local(root):
 def write(root, files):
     for name, lines in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(
-            "".join(f"{line}\n" for line in lines), encoding="utf-8"
-        )
+        (root / name).write_text("".join(f"{line}\n" for line in lines))
     return root
 
 
 def sentences(count, start=0):
-    return [
-        f"sentence {number} , as it stands ." for number in range(start, start + count)
-    ]
+    return [f"sentence {start + number} , as it stands ." for number in range(count)]
 
 
 def everything(splits):
@@ -50,10 +47,8 @@ TEST = (
 
 
 def test_a_folder_is_divided_without_loss_or_overlap(tmp_path):
-    root = write(
-        tmp_path,
-        {"b.txt": sentences(3000), "a/c.txt": [*sentences(2000, 3000), "", ""]},
-    )
+    files = {"b.txt": sentences(3000), "a/c.txt": [*sentences(2000, 3000), "", ""]}
+    root = write(tmp_path, files)
     splits, counts = read(local(root), tmp_path / "unused")
     assert sorted(everything(splits)) == sorted(sentences(5000))
     assert sum(count.total for count in counts.values()) == 5002
@@ -65,9 +60,8 @@ def test_a_folder_is_divided_without_loss_or_overlap(tmp_path):
 
 def test_a_block_that_begins_with_an_empty_line_is_divided_by_its_first_text(tmp_path):
     lines = sentences(7000)
-    spaced = [
-        one for line in lines for one in ("", line)
-    ]  # blocks of 10 begin with an empty line
+    # Blocks of 10 begin with an empty line.
+    spaced = [one for line in lines for one in ("", line)]
     corpus = CORPORA.open(local(write(tmp_path, {"book.txt": spaced})), tmp_path)
     found = {split: list(replace(corpus, together=10).lines(split)) for split in SPLITS}
     assert sorted(everything(found)) == sorted(lines)
@@ -89,18 +83,15 @@ def test_equal_lines_are_in_one_split_wherever_they_stand(tmp_path):
 @pytest.mark.parametrize(
     ("train", "test"),
     [
-        (TRAIN, TEST),
+        (TRAIN, TEST),  # lm1b's folders
         (TRAIN.rsplit("/")[-1], TEST.rsplit("/")[-1]),
-        ("all.txt", "test.txt"),
+        ("all.txt", "test.txt"),  # a file
     ],
-    ids=["lm1b's folders", "lm1b's names", "a file"],
 )
 def test_a_test_split_that_is_there_is_kept(tmp_path, train, test):
     root = write(tmp_path, {train: sentences(500), test: sentences(7, 500)})
-    if train != "all.txt":
-        write(
-            root, {"notes.txt": ["no"]}
-        )  # if there are LM1B's shards, other files are not read
+    if train != "all.txt":  # if there are LM1B's shards, other files are not read
+        write(root, {"notes.txt": ["no"]})
     splits, _ = read(local(root), tmp_path / "unused")
     assert splits["test"] == sentences(7, 500)
     assert sorted(splits["train"] + splits["validation"]) == sorted(sentences(500))
@@ -119,17 +110,15 @@ def test_the_digest_says_what_the_text_is(tmp_path):
         made("swapped", {"a.txt": sentences(7), "b/c.txt": sentences(11)}),
         made("moved_line", {"a.txt": sentences(12), "b/c.txt": sentences(6)}),
         CORPORA.digest(SAMPLE),
-        CORPORA.digest({"source": "hub", "hub": HUB}),
-        CORPORA.digest({"source": "hub", "hub": HUB | {"revision": "def456"}}),
+        CORPORA.digest(ON_HUB),
+        CORPORA.digest({**ON_HUB, "hub": HUB | {"revision": "def456"}}),
     ]
     assert len({first, *changed}) == len(changed) + 1
 
 
 def test_a_dataset_in_a_local_folder_is_another_text_once_its_files_change(tmp_path):
-    data = {
-        "source": "hub",
-        "hub": {"path": str(tmp_path), "name": None, "revision": None},
-    }
+    folder = {"path": str(tmp_path), "name": None, "revision": None}
+    data = {"source": "hub", "hub": folder}
     found = []
     for text in ("one", "two"):
         (tmp_path / "train.jsonl").write_text(text)
@@ -140,8 +129,7 @@ def test_a_dataset_in_a_local_folder_is_another_text_once_its_files_change(tmp_p
 @pytest.mark.parametrize("files", [{}, {"a.png": ["x"]}, {"a.txt": []}], ids=str)
 def test_a_folder_without_text_is_refused_before_anything_is_built(tmp_path, files):
     write(tmp_path, files)
-    with pytest.raises(UserError, match=r"data\.root="):
-        CORPORA.digest(local(tmp_path))
+    assert "data.root=" in refusal(CORPORA.digest, local(tmp_path))
 
 
 def test_a_link_out_of_the_folder_is_refused_and_one_within_it_is_read(tmp_path):
@@ -149,25 +137,27 @@ def test_a_link_out_of_the_folder_is_refused_and_one_within_it_is_read(tmp_path)
     (tmp_path / "b.txt").symlink_to("a.txt")
     assert CORPORA.digest(local(tmp_path))
     (tmp_path / "passwd").symlink_to("/etc/passwd")
-    told = r"^data\.root=.*: expected only files inside the folder, but passwd is a link to /etc"
-    with pytest.raises(UserError, match=told):
-        CORPORA.digest(local(tmp_path))
+    told = "expected only files inside the folder, but passwd is a link to /etc"
+    assert told in refusal(CORPORA.digest, local(tmp_path))
 
 
 def test_an_empty_split_is_named(tmp_path):
     write(tmp_path, {"a.txt": [*sentences(3), "", ""]})
     corpus = CORPORA.open(local(tmp_path), tmp_path / "unused")
-    with pytest.raises(UserError, match=r"no text in the split (validation|test)"):
-        _ = [list(corpus.lines(split)) for split in SPLITS]
+
+    def read_all():
+        return [list(corpus.lines(split)) for split in SPLITS]
+
+    assert "no text in the split " in refusal(read_all)
 
 
-@pytest.mark.parametrize("has_test", [True, False], ids=["own_test", "no_test"])
+@pytest.mark.parametrize("has_test", [True, False])
 def test_the_hub_gives_lines_of_its_text_column(tmp_path, hub, has_test):
     columns = {"train": ["two\nlines", None, "lone \udcff", *sentences(500)]}
     if has_test:
         columns["test"] = sentences(3, 500)
     asked = hub({name: {"text": rows} for name, rows in columns.items()})
-    splits, counts = read({"source": "hub", "hub": HUB}, tmp_path)
+    splits, counts = read(ON_HUB, tmp_path)
     assert asked == [("someone/corpus", {"name": None, "revision": "abc123"})]
     texts = everything(splits)
     assert {"two", "lines"} < set(texts)
@@ -179,14 +169,11 @@ def test_the_hub_gives_lines_of_its_text_column(tmp_path, hub, has_test):
 @pytest.mark.parametrize(
     ("columns", "sentence"),
     [
-        pytest.param(None, "cannot be loaded (no way to the hub)", id="no_connection"),
-        pytest.param({"test": {"text": []}}, "a split named train", id="no_train"),
-        pytest.param({"train": {"words": []}}, "a column named text", id="no_text"),
+        (None, "cannot be loaded (no way to the hub)"),  # no connection
+        ({"test": {"text": []}}, "a split named train"),
+        ({"train": {"words": []}}, "a column named text"),
     ],
 )
 def test_a_dataset_that_does_not_serve_is_refused(tmp_path, hub, columns, sentence):
     hub(columns)
-    with pytest.raises(UserError) as caught:
-        CORPORA.open({"source": "hub", "hub": HUB}, tmp_path)
-    assert sentence in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert sentence in refusal(CORPORA.open, ON_HUB, tmp_path)

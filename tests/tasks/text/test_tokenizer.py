@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweeper.store.errors import UserError
 from tasks.synthetic.samples import World
 from tasks.synthetic.samples import sentences as generated
 from tasks.text.source import read_line
@@ -15,34 +14,27 @@ from tasks.text.tokenizer import (
     END,
     PAD,
     is_ended,
-    load_tokenizer,
     pieces_of,
-    save_tokenizer,
     split_sentences,
     train_bpe,
     train_wordpiece,
 )
+from tests.refusals import refusal
 
 
 @pytest.mark.parametrize(
     "sentences",
     [
-        pytest.param(["It rained.", "We stayed in."], id="full stops"),
-        pytest.param(["Why?", "Because!", "So be it…", "Well."], id="other marks"),
-        pytest.param(
-            ['He said "Hi."', '"Oh?" she said.', "(It is so.)", "Yes."], id="quotes"
-        ),
-        pytest.param(["Mr. Smith met Dr. J. Doe.", "They spoke."], id="abbreviations"),
-        pytest.param(["The U.S. Army came.", "J.R.R. Tolkien wrote."], id="initials"),
-        pytest.param(["So said I.", "Then we left."], id="the word I"),
-        pytest.param(
-            ['"Stop!" he cried.', "It cost 3.50 crowns."], id="marks within a sentence"
-        ),
-        pytest.param(
-            ["He paused... and went on.", "At 5 p.m. sharp."], id="small letters"
-        ),
-        pytest.param(["Tokenized text .", "Stands like this ."], id="tokenized"),
-        pytest.param(["昨日は雨だった。", "家にいた。"], id="no white space"),
+        ["It rained.", "We stayed in."],  # full stops
+        ["Why?", "Because!", "So be it…", "Well."],  # other marks
+        ['He said "Hi."', '"Oh?" she said.', "(It is so.)", "Yes."],  # quotes
+        ["Mr. Smith met Dr. J. Doe.", "They spoke."],  # abbreviations
+        ["The U.S. Army came.", "J.R.R. Tolkien wrote."],  # initials
+        ["So said I.", "Then we left."],  # the word I
+        ['"Stop!" he cried.', "It cost 3.50 crowns."],  # marks within a sentence
+        ["He paused... and went on.", "At 5 p.m. sharp."],  # small letters
+        ["Tokenized text .", "Stands like this ."],  # tokenized
+        ["昨日は雨だった。", "家にいた。"],  # no white space
     ],
 )
 def test_a_text_is_cut_into_its_sentences(sentences):
@@ -93,15 +85,9 @@ def test_no_text_can_write_the_marks(text):
 
 def test_a_vocabulary_without_room_for_the_characters_is_refused():
     assert train_wordpiece(["abc"], 11).get_vocab_size() == 11
-    with pytest.raises(UserError, match="vocabulary_size=10: expected at least 11"):
-        train_wordpiece(["abc"], 10)
-
-
-def test_storing_gives_back_the_same_tokenizer(tmp_path):
-    path = tmp_path / "tokenizer.json"
-    save_tokenizer(BPE, path)
-    assert load_tokenizer(path).to_str() == BPE.to_str()
-    assert not list(tmp_path.glob(".*.tmp"))
+    assert "vocabulary_size=10: expected at least 11" in refusal(
+        train_wordpiece, ["abc"], 10
+    )
 
 
 def test_wordpiece_is_berts():

@@ -27,6 +27,9 @@ from tests.conftest import ROOT
 from tests.tasks.jobs import assert_alike, config, ended, freeze, last_word, science
 from tests.tasks.small import SMALL, opened
 
+GPU = {"trainer.accelerator": "gpu", "trainer.precision": "bf16-mixed"}
+on_text = pytest.mark.parametrize("name", ["lm1b", "pretraining", "mnli", "squad"])
+
 
 def started(run, variables=()):
     """Start a job in a new process, because a forked one may be unable to use CUDA."""
@@ -35,6 +38,13 @@ def started(run, variables=()):
     return subprocess.Popen(
         command, cwd=ROOT, stderr=subprocess.DEVNULL, env=environment
     )
+
+
+def trained(outputs, name, changes):
+    """Train a run in a new process."""
+    run = freeze(outputs, changes, name)
+    assert started(run).wait() == 0
+    return run
 
 
 @pytest.mark.gpu
@@ -47,38 +57,30 @@ def test_the_same_record_gives_the_same_bits_there_too(precision, outputs):
         "task.sequence_length": 256,
         "task.batch_tokens": 3 * 256,
     }
-    changes = {"trainer.accelerator": "gpu", "trainer.precision": precision, **shape}
-    runs = [freeze(outputs, changes, name=name) for name in ("one", "other")]
-    assert [started(run).wait() for run in runs] == [0, 0]
-    assert science(runs[0]) == science(runs[1])
+    changes = {**GPU, "trainer.precision": precision, **shape}
+    one, other = (trained(outputs, name, changes) for name in ("one", "other"))
+    assert science(one) == science(other)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", ["lm1b", "pretraining", "mnli", "squad"])
+@on_text
 def test_steps_that_are_recorded_give_the_bits_of_plain_ones(name, outputs):
-    here = {
-        "trainer.accelerator": "gpu",
-        "trainer.precision": "bf16-mixed",
-        **SMALL[name],
-    }
-    runs = [
-        freeze(outputs, {**here, "trainer.cuda_graph": graph}, name=str(graph))
-        for graph in (True, False)
-    ]
-    assert [started(run).wait() for run in runs] == [0, 0]
-    assert science(runs[0]) == science(runs[1])
-    assert "without CUDA graphs" not in runs[0].attempts()[0].log_path.read_text(
-        "utf-8"
+    plain, recorded = (
+        trained(
+            outputs, str(graph), {**SMALL[name], **GPU, "trainer.cuda_graph": graph}
+        )
+        for graph in (False, True)
     )
+    assert science(recorded) == science(plain)
+    log = recorded.attempts()[0].log_path.read_text("utf-8")
+    assert "without CUDA graphs" not in log
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", ["lm1b", "pretraining", "mnli", "squad"])
+@on_text
 def test_a_run_that_is_stopped_there_continues_with_the_same_bits(name, outputs):
-    own = {"trainer.accelerator": "gpu", "trainer.precision": "bf16-mixed"}
-    changes = {**SMALL[name], **own, "trainer.steps": 400}
-    whole, stopped = (freeze(outputs, changes, name=n) for n in ("whole", "stopped"))
-    assert started(whole).wait() == 0
+    changes = {**SMALL[name], **GPU, "trainer.steps": 400}
+    whole, stopped = trained(outputs, "whole", changes), freeze(outputs, changes)
     process = started(stopped)
     wait_for_a_checkpoint(stopped, process)
     process.send_signal(signal.SIGTERM)
@@ -92,11 +94,7 @@ def test_a_run_that_is_stopped_there_continues_with_the_same_bits(name, outputs)
 @pytest.mark.parametrize("spoiler", ["a wait", "a number of Python"])
 def test_a_step_that_cannot_be_recorded_is_taken_plainly(spoiler, shared, capfd):
     machine.compute_repeatably("cuda")
-    changes = {
-        **SMALL["lm1b"],
-        "trainer.accelerator": "gpu",
-        "trainer.precision": "32-true",
-    }
+    changes = {**GPU, "trainer.precision": "32-true"}
     called = itertools.count()
 
     def spoil(module, inputs, output):
@@ -147,10 +145,6 @@ def test_attention_that_skips_what_a_causal_mask_hides_gives_the_same_bits(head_
 TWO = {"trainer.devices": 2, "model.dropout": 0.0}
 
 
-def there(pid):
-    return Path(f"/proc/{pid}").exists()
-
-
 def wait_for_a_checkpoint(run, process, before=()):
     while run.checkpoints()[:1] == [*before]:
         assert process.poll() is None, "it ended before its first checkpoint"
@@ -175,17 +169,14 @@ def in_training(outputs):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["squad", "pretraining", "representation"])
 def test_ranks_share_the_rows_and_the_evaluation_of_every_kind_of_data(tmp_path, name):
-    # Use two problems. If the ranks wrongly split them, broadcasting would hide the error.
-    own = (
-        {"task.problems_per_run": 2}
-        if name == "representation"
-        else {"model.dropout": 0.0}
-    )
+    own = {"model.dropout": 0.0}
+    if name == "representation":
+        # With two problems, broadcasting would hide that the ranks wrongly split them.
+        own = {"task.problems_per_run": 2}
     changes = {**SMALL[name], **own}
     alone = ended(tmp_path, changes, "one")
-    run = freeze(tmp_path, {**changes, "trainer.devices": 2}, "two")
-    assert started(run).wait() == 0
-    assert_alike(run, alone, rel=1e-4)
+    two = trained(tmp_path, "two", {**changes, "trainer.devices": 2})
+    assert_alike(two, alone, rel=1e-4)
 
 
 @pytest.mark.slow
@@ -201,9 +192,6 @@ def test_a_run_that_is_stopped_continues_on_any_number_of_devices(tmp_path):
             process.send_signal(signal.SIGTERM)
         codes.append(process.wait())
     assert codes == [INTERRUPTED, INTERRUPTED, 0]
-    assert [attempt.exit()["cause"] for attempt in run.attempts()[:2]] == [
-        "interrupted"
-    ] * 2
     resumed = [attempt.info()["resumed_from"] for attempt in run.attempts()]
     assert 0 == resumed[0] < resumed[1] < resumed[2]
     assert run.result()["device"].startswith("2 x ")
@@ -238,7 +226,7 @@ def test_a_rank_that_is_killed_ends_the_run_as_one_to_start_again(tmp_path):
     assert process.wait() == 1
     assert run.status().state is State.INTERRUPTED
     assert run.status().cause is Cause.KILLED
-    assert not there(first)
+    assert not Path(f"/proc/{first}").exists()
 
 
 @pytest.mark.slow
@@ -274,7 +262,6 @@ def test_a_rank_that_hangs_is_ended_once_a_later_one_has_failed(monkeypatch):
 def test_more_devices_than_a_batch_has_rows_is_one_sentence(tmp_path):
     run = freeze(tmp_path, {"trainer.devices": 2, "task.batch_tokens": 31})
     assert started(run).wait() == 1
-    assert last_word(run)["cause"] == "config"
-    assert last_word(run)["message"].startswith(
-        "trainer.devices=2: expected at most 1 devices"
-    )
+    word = last_word(run)
+    assert word["cause"] == "config"
+    assert word["message"].startswith("trainer.devices=2: expected at most 1 devices")

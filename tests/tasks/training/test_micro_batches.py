@@ -1,5 +1,7 @@
 """A batch that is computed in parts has the gradient of the whole batch, in every task."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -16,8 +18,14 @@ from tests.tasks.jobs import (
 )
 from tests.tasks.small import SMALL, opened
 
+OUT_OF_MEMORY = torch.OutOfMemoryError("CUDA out of memory")
 STILL = {"model.dropout": 0.0}  # parts of a batch would draw other dropout masks
 SEPARABLE = sorted({*SMALL} - {"representation"})  # it cannot split a batch
+
+
+def out_of_memory(step):
+    """Return a function that makes the job run out of GPU memory at this step."""
+    return partial(instead_of_call, TaskModule, "training_step", step, OUT_OF_MEMORY)
 
 
 def gradients(task, parts):
@@ -48,12 +56,8 @@ def test_the_parts_of_a_batch_have_together_the_gradient_of_the_whole(whole):
 
 
 def test_a_run_out_of_gpu_memory_goes_on_in_parts_to_the_same_numbers(shared):
-    def out_of_memory():
-        error = torch.OutOfMemoryError("CUDA out of memory")
-        instead_of_call(TaskModule, "training_step", 7, error)
-
     alone = ended(shared, STILL, "alone")
-    run = ended(shared, STILL, "halved", sabotage=out_of_memory, code=1)
+    run = ended(shared, STILL, "halved", sabotage=out_of_memory(7), code=1)
     assert last_word(run)["cause"] == "out_of_gpu_memory"
     assert run.halve_micro_batches(run.attempts()[-1]) == 2
     assert run_job(run) == 0
@@ -65,30 +69,18 @@ def test_a_run_out_of_gpu_memory_goes_on_in_parts_to_the_same_numbers(shared):
 def test_a_batch_of_three_rows_has_three_parts_at_most_and_may_fit_elsewhere(
     shared,
 ):
-    def out_of_memory():
-        error = torch.OutOfMemoryError("CUDA out of memory")
-        instead_of_call(TaskModule, "training_step", 1, error)
-
     run = freeze(shared, {**STILL, "trainer.steps": 1}, "rows")
     publish_json(run.path / "micro_batches.json", {"micro_batches": 8})
-    assert run_job(run, out_of_memory) == 1
-    assert last_word(run)["cause"] == "out_of_gpu_memory"
-    assert (
-        "one row at a time, in 3 parts); use a smaller model"
-        in last_word(run)["message"]
-    )
+    assert run_job(run, out_of_memory(1)) == 1
+    word = last_word(run)
+    assert word["cause"] == "out_of_gpu_memory"
+    assert "one row at a time, in 3 parts); use a smaller model" in word["message"]
     assert run.halve_micro_batches(run.attempts()[-1]) == 0
     assert run_job(run) == 0
     assert run.result()["micro_batches"] == 3
 
 
 def test_there_are_as_many_parts_as_the_larger_phase_has_rows(shared):
-    second = {
-        "steps": 2,
-        "warmup_steps": 0,
-        "sequence_length": 23,
-        "batch_tokens": 8 * 23,
-    }
-    longer = {"task.second_phase": second, "trainer.micro_batches": 9}
-    run = ended(shared, {**SMALL["pretraining"], **longer}, "two-phases")
+    rows = {"task.second_phase.batch_tokens": 8 * 67, "trainer.micro_batches": 9}
+    run = ended(shared, {**SMALL["pretraining"], **rows}, "two-phases")
     assert run.result()["micro_batches"] == 8

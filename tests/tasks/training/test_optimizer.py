@@ -62,32 +62,30 @@ def test_constant_stays_where_its_warm_up_ends(warmup, first):
     assert found[warmup:] == [0.1] * (11 - warmup)
 
 
+def groups_of(optimizer, model):
+    """Return the names of the parameters in each group. Each parameter is in one group."""
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    groups = [[names[id(p)] for p in g["params"]] for g in optimizer.param_groups]
+    assert sorted(name for group in groups for name in group) == sorted(names.values())
+    return groups
+
+
 def test_decay_is_on_matrices_alone_and_every_parameter_is_trained_once():
     task = made({"model.attention": {"name": "multi_head"}})
-    model = task.model
-    model.register_parameter("content_bias", nn.Parameter(torch.ones(3, 5)))
-    decayed, rest = adamw.optimizer(model, task.config.optimizer).param_groups
-    assert (decayed["weight_decay"], rest["weight_decay"]) == (0.01, 0.0)
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    of = [{names[id(p)] for p in group["params"]} for group in (decayed, rest)]
-    assert of[0] | of[1] == set(names.values())
-    assert not of[0] & of[1]
-    assert "embedding.weight" in of[0]
-    assert all("norm" not in name and not name.endswith("bias") for name in of[0])
-    assert "content_bias" in of[1]
+    task.model.register_parameter("content_bias", nn.Parameter(torch.ones(3, 5)))
+    optimizer = adamw.optimizer(task.model, task.config.optimizer)
+    assert [g["weight_decay"] for g in optimizer.param_groups] == [0.01, 0.0]
+    decayed, rest = groups_of(optimizer, task.model)
+    assert "embedding.weight" in decayed
+    assert all("norm" not in name and not name.endswith("bias") for name in decayed)
+    assert "content_bias" in rest
 
 
 def test_muon_takes_the_matrices_between_layers_and_adamw_the_rest():
     task = made({"optimizer.name": "muon"})
-    model = task.model
-    combined = task.configure_optimizers()
-    matrices, decayed, rest = (
-        [id(p) for p in g["params"]] for g in combined.param_groups
-    )
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    assert sorted([*matrices, *decayed, *rest]) == sorted(names)
-    assert all(name.startswith("blocks") for name in map(names.get, matrices))
-    assert [names[one] for one in decayed] == ["embedding.weight"]
+    matrices, decayed, _ = groups_of(task.configure_optimizers(), task.model)
+    assert all(name.startswith("blocks") for name in matrices)
+    assert decayed == ["embedding.weight"]
 
 
 def stepped(changes, gradient):
@@ -108,7 +106,11 @@ def test_decay_is_decoupled_and_times_the_learning_rate():
 
 
 @pytest.mark.parametrize(
-    ("largest", "norm"), [(0.5, 0.5), (None, 21.0)], ids=["clipped", "free"]
+    ("largest", "norm"),
+    [
+        (0.5, 0.5),  # clipped
+        (None, 21.0),  # free
+    ],
 )
 def test_gradients_are_clipped_to_their_global_norm(largest, norm):
     task = made({"optimizer.gradient_clip": largest})
@@ -117,7 +119,5 @@ def test_gradients_are_clipped_to_their_global_norm(largest, norm):
         parameter.grad = torch.full_like(parameter, math.sqrt(21))
     task.fabric = fabric_for(task.config.trainer, "cpu")
     task.configure_gradient_clipping(task.configure_optimizers())
-    found = torch.cat(
-        [p.grad.flatten() for p in task.model if p.grad is not None]
-    ).norm()
+    found = torch.cat([parameter.grad.flatten() for parameter in task.model]).norm()
     assert float(found) == pytest.approx(norm, rel=1e-4)

@@ -8,7 +8,6 @@ from functools import partial
 
 import pytest
 
-from sweeper.store.errors import UserError
 from sweeper.store.runs import Run, RunStore, State
 from tasks import checkpoint
 from tasks.lm1b.data import PackedText
@@ -17,6 +16,7 @@ from tasks.module import TaskModule
 from tasks.training import job as attempts
 from tasks.training import progress
 from tasks.training.progress import Checkpointer
+from tests.refusals import refusal
 from tests.tasks.jobs import (
     at_call,
     ended,
@@ -51,10 +51,11 @@ def evaluation(number):
 # then. Validations are at steps 7, 14 and 19, and checkpoints at 4, 8, 12, 16 and 19.
 KILLED = [
     (step(1), 0),
+    # Before the checkpoint gets its final name.
     (
         at(checkpoint, "publish_json", 2, after=True),
         4,
-    ),  # before the checkpoint gets its final name
+    ),
     (evaluation(1), 4),
     (at(LanguageModel, "on_validation_epoch_start", 2), 12),
     (at(Checkpointer, "save", 1), 12),
@@ -76,10 +77,9 @@ TERMINATED = [
 @pytest.mark.parametrize(
     ("points", "action", "code"),
     [
-        (KILLED, kill_self, -signal.SIGKILL),
-        (TERMINATED, terminate_self, attempts.INTERRUPTED),
+        (KILLED, kill_self, -signal.SIGKILL),  # killed
+        (TERMINATED, terminate_self, attempts.INTERRUPTED),  # terminated
     ],
-    ids=["killed", "terminated"],
 )
 def test_stopped_at_any_point_and_run_again_it_ends_with_the_same_bits(
     points, action, code, outputs, undisturbed
@@ -216,10 +216,9 @@ def test_a_checkpoint_that_would_run_code_is_refused_in_our_words(
 ):
     monkeypatch.chdir(tmp_path)
     checkpoint.save({"weights": Opens()}, tmp_path / "weights.ckpt", "run")
-    with pytest.raises(UserError) as caught:
-        checkpoint.load(tmp_path / "weights.ckpt")
-    assert "is not loaded: expected only tensors" in str(caught.value)
-    assert "weights_only" not in str(caught.value)
+    caught = refusal(checkpoint.load, tmp_path / "weights.ckpt")
+    assert "is not loaded: expected only tensors" in caught
+    assert "weights_only" not in caught
     assert not (tmp_path / "ran").exists()
 
 

@@ -53,23 +53,15 @@ def wait_for_the_mirror():
     at_call(wandb_mirror.Mirror, "log", 3, wait)
 
 
-def children():
-    folder = Path(f"/proc/{os.getpid()}/task")
-    return [
-        int(pid)
-        for task in folder.iterdir()
-        for pid in (task / "children").read_text().split()
-    ]
-
-
 def kill_core():
     """Kill W&B's own process after the third row."""
     wait_for_the_mirror()
 
     def kill():
-        cores = children()
+        lists = Path("/proc/self/task").glob("*/children")
+        cores = " ".join(path.read_text() for path in lists).split()
         assert cores, "no core was started: the check would be vacuous"
-        for pid in cores:
+        for pid in map(int, cores):
             os.kill(pid, signal.SIGKILL)
 
     at_call(wandb_mirror.Mirror, "log", 4, kill)
@@ -87,17 +79,12 @@ def synced(server, outputs):
     )
     assert done.returncode == 0, done.stderr
     [remote] = server.runs.values()
-    return {
-        row[wandb_mirror.STEP]: row["train/loss"]
-        for row in remote.history
-        if "train/loss" in row
-    }
+    return losses(remote.history, wandb_mirror.STEP)
 
 
-def recorded(run):
-    return {
-        row["step"]: row["train/loss"] for row in run.history() if "train/loss" in row
-    }
+def losses(rows, step="step"):
+    """Return the training loss of each step that has one."""
+    return {row[step]: row["train/loss"] for row in rows if "train/loss" in row}
 
 
 def test_a_run_that_continues_is_synced_as_one_with_the_rows_of_all_attempts(
@@ -111,9 +98,9 @@ def test_a_run_that_continues_is_synced_as_one_with_the_rows_of_all_attempts(
     assert run_job(run, wait_for_the_mirror) == 0
     assert len(run.attempts()) == 2
     [_] = mirrors.folders(outputs, run.id, offline=True)
-    losses = synced(server, outputs)
-    assert losses == pytest.approx(recorded(run), rel=1e-12)
-    assert [*losses] == [5, 10, 15, 19]
+    found = synced(server, outputs)
+    assert found == pytest.approx(losses(run.history()), rel=1e-12)
+    assert [*found] == [5, 10, 15, 19]
 
 
 def test_attempts_that_start_in_one_second_lose_no_row(server, outputs):
@@ -144,17 +131,17 @@ def test_a_run_that_starts_anew_keeps_no_record_of_the_attempt_before(server, ou
     assert run_job(run, wait_for_the_mirror) == 0
     [second] = mirrors.folders(outputs, run.id, offline=True)
     assert first != second
-    assert synced(server, outputs) == pytest.approx(recorded(run), rel=1e-12)
+    expected = losses(run.history())
+    assert synced(server, outputs) == pytest.approx(expected, rel=1e-12)
 
 
 def test_online_everything_arrives(server, outputs, undisturbed):
     point = {"arm": "none", "run": "small", "seed": 3, "values": {}, "matched": None}
+    sizes = {"small": {"size": {}, "parent": None}}
     for name in ("fig1", "fig3"):
-        plan = {
-            "experiments": {name: {"arms": {}}},
-            "points": [{**point, "experiment": name}],
-        }
-        write_plan(outputs, {**plan, "runs": {"small": {"size": {}, "parent": None}}})
+        experiments, points = {name: {"arms": {}}}, [{**point, "experiment": name}]
+        plan = {"experiments": experiments, "points": points, "runs": sizes}
+        write_plan(outputs, plan)
     run = ended(outputs, ONLINE, sabotage=wait_for_the_mirror)
     assert science(run) == undisturbed
     assert "warning" not in log_of(run)
@@ -166,12 +153,10 @@ def test_online_everything_arrives(server, outputs, undisturbed):
     assert remote.config["model"]["value"]["heads"] == 3
     steps = {row[wandb_mirror.STEP] for row in remote.history}
     assert steps == {5, 7, 10, 14, 15, 19}
-    losses = [row["train/loss"] for row in remote.history if "train/loss" in row]
-    assert losses == pytest.approx([*recorded(run).values()], rel=1e-12)
-    result = run.result()
-    assert remote.summary["test/loss"] == pytest.approx(
-        result["metrics"]["test/loss"], rel=1e-12
-    )
+    found = losses(remote.history, wandb_mirror.STEP)
+    assert found == pytest.approx(losses(run.history()), rel=1e-12)
+    loss = run.result()["metrics"]["test/loss"]
+    assert remote.summary["test/loss"] == pytest.approx(loss, rel=1e-12)
 
 
 @pytest.mark.slow
