@@ -246,7 +246,7 @@ def test_rows_with_more_cells_than_the_header_are_refused(tmp_path, capsys):
 
 def test_named_seeds_are_in_the_order_of_their_numbers():
     """Each seed adds an interim analysis, so their order may change a verdict."""
-    table = scores({"a": 0.0, "b": -0.05}, seeds=14, own=0.1)
+    table = scores(-0.05, seeds=14, own=0.1)
     named = table.assign(seed="seed" + table["seed"].astype(str))
-    found = [judge_scores(one, better="lower")[0].numbers for one in (table, named)]
+    found = [judged(one)[0].numbers for one in (table, named)]
     assert found[0]["contrasts"] == found[1]["contrasts"]
