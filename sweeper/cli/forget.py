@@ -91,8 +91,8 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
     if not yes:
         if not sys.stdin.isatty():
             raise UserError(
-                f"forget {sanitize(name)} cannot ask for confirmation, since stdin is not a "
-                "terminal. Add --yes to remove without asking."
+                f"'forget {sanitize(name)}' has to ask before it removes these, but there is no "
+                "terminal to answer in. Add --yes to remove them without being asked."
             )
         answer = ""
         with suppress(EOFError):  # raised by Ctrl-D

@@ -297,7 +297,7 @@ def with_command_line(
         if arm.match and arm.match.solve in {*axes, *fixed}:
             raise UserError(
                 f"{arm.match.solve} cannot be set, because experiment={experiment.yaml} computes "
-                f"it in the arm {arm.name} to match another model's size; leave it out, or sweep a "
+                f"it in the arm '{arm.name}' to match another model's size; leave it out, or sweep a "
                 "grid without an experiment."
             )
         kept = {

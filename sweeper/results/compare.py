@@ -71,7 +71,11 @@ def _tables(outputs: Path, sweep: str) -> list[Table]:
 def _verdicts_apart(
     a: Table, b: Table, one: str, other: str
 ) -> Iterator[tuple[str, bool]]:
-    """Yield (line, flipped) for each claim whose verdict or terms (see `_terms`) changed."""
+    """Yield a line for each claim whose verdict or terms differ between two tables.
+
+    With each line, yield whether the verdict differs. `one` and `other` are what lines call the
+    tables.
+    """
     before, after = ({_claim(v): v for v in verdicts_on(table)} for table in (a, b))
     for claim in sorted(before.keys() ^ after.keys()):
         word = one if claim in before else other

@@ -36,7 +36,8 @@ from sweeper.results.verdict import Decision, Found, Price, Terms, Verdict, expl
 from sweeper.store.numbers import plural
 from sweeper.store.plans import ERROR
 
-# If a decision needs more seeds per point, `Question.price` says that no number suffices.
+# If a decision needs more than this many seeds per point, `Question.price` says that no number
+# suffices.
 MOST = 1000
 # Every evaluation has at least this many rows, so an accuracy changes in steps of at most 1 / 20.
 _STEPS = 20
@@ -177,7 +178,7 @@ class Question:
 
     @cached_property
     def found(self) -> list[Found]:
-        """The finding on each contrast. The contrast's threshold is not subtracted from it.
+        """The value and the interval of each contrast, before its threshold is subtracted.
 
         Intervals are clipped to [-m, m], where m is the largest difference that the metric allows.
         If both ends are clipped, the interval is unknown, so both ends become infinite.

@@ -146,10 +146,13 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
     names = [name for name in ("arm", "point") if name in frame] or ["arm"]
     missing = [name for name in (*names, pair, "value") if name not in frame]
     if missing:
-        has = ", ".join(map(str, frame.columns[:20]))
+        lacks, has = (
+            ", ".join(f"'{name}'" for name in some)
+            for some in (missing, frame.columns[:20])
+        )
         raise UserError(
-            f"The scores lack the column {', '.join(missing)}. They have {has}; expected arm, "
-            f"{pair} and value. Rename columns, or use --pair to name the column that pairs rows."
+            f"The scores need the columns 'arm', '{pair}' and 'value', but lack {lacks}. They have "
+            f"{has}. Rename columns, or use --pair to name the column that pairs rows."
         )
     if frame.empty:
         raise UserError("The scores have no rows; expected one for each arm and seed.")

@@ -83,6 +83,8 @@ def check(kind: Kind, name: Any, key: str) -> None:
     if name not in known:
         typed = name if isinstance(name, str) else json.dumps(name, default=str)
         remedy = f"choose one of these, install the plugin that provides it, or add {kind.place}"
+        if not isinstance(name, str):
+            remedy = "write a single name"
         raise invalid_value(key, typed, f"one of {', '.join(known)}", remedy)
 
 

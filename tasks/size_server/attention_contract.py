@@ -95,7 +95,8 @@ def _check_layer(
     """Raise UserError if a layer of these sizes breaks the contract on one of the `rows`.
 
     Args:
-        rows: for each row, the segment of each position, and how many positions to change.
+        rows: a pair for each row: the segment of each of its positions, and the number of
+            positions to change.
     """
     name, build = section.attention.name, section.attention.builder()
     try:

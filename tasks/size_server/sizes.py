@@ -48,10 +48,10 @@ BEYOND = 5
 
 
 class CountPolynomials:
-    """A cache of the counts of models, which interpolates instead of building every model.
+    """Counts the parameters and FLOPs of models without building each of them.
 
     Two models are of the same kind if their configs differ only in dimensions. The first models of
-    a kind are built. The counts of later ones are interpolated.
+    a kind are built and counted. The counts of later ones are interpolated.
     """
 
     def __init__(self, build: Callable[[RunConfig], Counts]) -> None:

@@ -32,7 +32,8 @@ Item = TypeVar("Item")
 # member of a family comes next.
 MEMBERS = 3
 FEWEST_PRESENT, FAMILIES = 4, 200
-# The fewest families of a text with `directions=0`, for decoders and for encoders.
+# With `directions=0`, a text for decoders has at least UNPLANTED families, and a text for encoders
+# at least UNPLANTED_COUPLES couples.
 UNPLANTED = 64
 UNPLANTED_COUPLES = 12
 SYLLABLES = [f"{consonant}{vowel}" for consonant in "BDKLMNRS" for vowel in "aeiou"]
@@ -131,8 +132,8 @@ class World:
     def arrivals(self, rng: StableRandom) -> list[Family]:
         """Return the families of the people at a gathering. A family may occur more than once.
 
-        Repetitions prevent a model from inferring a masked name from the set of all names, without
-        using positions.
+        Without repetitions, a model could infer a masked name from the set of all names, and would
+        not need positions.
         """
         return [rng.pick(self.couples) for _ in range(self.competitors)]
 
@@ -228,8 +229,8 @@ HELD_OUT_EVERY = 50
 def sentences(world: World) -> Iterator[str]:
     """Yield sentences without end. The sequence depends only on `world`.
 
-    A sentence names the people at a gathering. Then it mentions each of them twice, by family name
-    and name.
+    A sentence names the people at a gathering. Then it mentions each person twice. Each mention has
+    the family name and the name.
     """
     rng = StableRandom("sample")
     while True:

@@ -10,11 +10,11 @@ from sweeper.results.statistics.sequential import Floats
 # Seeds are bimodal if less than this share of the squared deviations remains within the modes.
 REMAINS = 0.05
 LEAST_DF_OF_SEEDS = 8
-# A point is narrow if its variance is below this share of the widest point's. Narrow points are
-# left out, because they say nothing about modes that lie far apart.
+# Points whose variance is below this share of the widest point's do not count, because they say
+# nothing about modes that lie far apart.
 COMPARABLE = 0.1
-# Narrow points are kept if the widest point has more than this many times their usual variance.
-# Variances of normal values hardly ever differ so much, so the widest point itself is suspect.
+# But they count if the widest point's variance is more than this many times their pooled variance.
+# Normal values hardly ever differ so much, so the widest point may be bimodal.
 FAR = 64.0
 
 

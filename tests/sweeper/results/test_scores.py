@@ -93,8 +93,8 @@ def test_metrics_share_the_error_and_costs_stand_beside_the_effect():
 
 GOOD = scores(1.0).astype(str)
 WRONG = {
-    "no arm": (GOOD.drop(columns="arm"), "lack the column arm"),
-    "no value": (GOOD.drop(columns="value"), "lack the column value"),
+    "no arm": (GOOD.drop(columns="arm"), "but lack 'arm'"),
+    "no value": (GOOD.drop(columns="value"), "but lack 'value'"),
     "one arm": (GOOD[GOOD["arm"] == "a"], "have only one arm, a"),
     "twice": (pd.concat([GOOD, GOOD[:1]]), "a has two rows with seed=0"),
     "nan": (GOOD.assign(value="nan"), "value='nan' in row 1"),
