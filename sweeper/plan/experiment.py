@@ -297,8 +297,8 @@ def with_command_line(
         if arm.match and arm.match.solve in {*axes, *fixed}:
             raise UserError(
                 f"{arm.match.solve} cannot be set, because experiment={experiment.yaml} computes "
-                f"it in the arm '{arm.name}' to match another model's size; leave it out, or sweep a "
-                "grid without an experiment."
+                f"it in the arm '{arm.name}' to match another model's size; leave it out, or sweep "
+                "a grid without an experiment."
             )
         kept = {
             key: value for key, value in arm.set.items() if key not in {*axes, *fixed}
