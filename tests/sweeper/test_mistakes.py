@@ -251,7 +251,7 @@ COMMANDS = {
     "forget fig3 --yes": "There is no experiment or run named fig3",
     "forget fig3 --yes --outputs HERE/none": "start with a sweep: python sweep.py -m",
     "collect fig9 --outputs HERE/none": "start with a sweep: python sweep.py -m experiment=fig1.",
-    "forget first": "stdin is not a terminal. Add --yes",
+    "forget first": "no terminal to answer in. Add --yes",
     "collect -o HERE/pictures/picture": "HERE/pictures/picture: File exists; remove what",
     "draw -o HERE/pictures/picture": "or name another folder with -o",
     "report -o HERE/pictures/picture": "remove what is there, or name another folder with -o",
