@@ -179,7 +179,7 @@ def by_width(runs: pd.DataFrame) -> str:
         trigram = own["test/trigram_perplexity"].iloc[0]
         cells = [f"{means[1.0]:.1f}"]
         for width in OTHERS:
-            gain = gains(own, width)
+            gain = gains_by_seed(own, width)
             cells.append(_percent(gain.mean()) if len(gain) else "not trained")
         counts = " to ".join(map(str, sorted({seeds.min(), seeds.max()})))
         rows.append((f"{embedding}", counts, *cells, f"{trigram:.1f}"))
@@ -188,7 +188,7 @@ def by_width(runs: pd.DataFrame) -> str:
     return table([*head, "trigram"], rows)
 
 
-def gains(runs: pd.DataFrame, width: float) -> pd.Series:
+def gains_by_seed(runs: pd.DataFrame, width: float) -> pd.Series:
     """Return the gains of a width W/d over W/d = 1, by seed, for runs of one embedding size."""
     scores = np.log(runs.set_index(["relative", "seed"])[METRIC].unstack("seed"))
     return (scores.loc[1.0] - scores.loc[width]).dropna()
@@ -217,7 +217,9 @@ def draw(runs: pd.DataFrame, prediction: dict[str, Any]) -> bytes:
 
         for place, (embedding, own) in enumerate(runs.groupby(EMBEDDING)):
             look: Style = {"color": PALETTE[place], "marker": MARKERS[place]}
-            by_width = {width: gains(own, width) for width in (0.5, 1.0, 2.0, 4.0)}
+            by_width = {
+                width: gains_by_seed(own, width) for width in (0.5, 1.0, 2.0, 4.0)
+            }
             for width, gain in by_width.items():
                 axes.plot(
                     [width] * len(gain), _in_percent(gain), **look, ls="", alpha=0.3

@@ -73,8 +73,8 @@ def _verdicts_apart(
 ) -> Iterator[tuple[str, bool]]:
     """Yield a line for each claim whose verdict or terms differ between two tables.
 
-    With each line, yield whether the verdict differs. `one` and `other` are what lines call the
-    tables.
+    With each line, yield whether the verdict differs. `one` and `other` name the tables in these
+    lines.
     """
     before, after = ({_claim(v): v for v in verdicts_on(table)} for table in (a, b))
     for claim in sorted(before.keys() ^ after.keys()):
