@@ -111,22 +111,24 @@ class TrainingBatches:
 
     def __init__(self, data: TaskData) -> None:
         self._data = data
+        self._first = 1  # the step at which the next iteration begins
         self._done = 0
 
     def __len__(self) -> int:
         return self._data.config.trainer.steps
 
     def __iter__(self) -> Iterator[Batch]:
-        for step in range(self._done + 1, len(self) + 1):
+        first, self._first = self._first, 1
+        for step in range(first, len(self) + 1):
             self._done = step
             yield self._rows(self._data.batch(step))
-        self._done = 0
 
     def state_dict(self) -> dict[str, int]:
         return {"done": self._done}
 
     def load_state_dict(self, state_dict: Mapping[str, int]) -> None:
         self._done = state_dict["done"]
+        self._first = self._done + 1
 
     def _rows(self, batch: Batch) -> Batch:
         if ranks.world() == 1 or not self._data.separable:

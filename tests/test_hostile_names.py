@@ -5,12 +5,12 @@ import pytest
 from sweeper.__main__ import main
 from sweeper.plan.overrides import read
 from sweeper.results.paper_tables import write_paper_table
-from sweeper.results.table import Table, stem, write_table
+from sweeper.results.table import Table, write_table
 from sweeper.store.attempts import claim_attempt
 from sweeper.store.errors import UserError, sanitize
 from sweeper.store.files import make_directory, publish_with_checksum
 from sweeper.store.liveness import Watcher, identity
-from sweeper.store.plans import write_plan
+from sweeper.store.plans import stem, write_plan
 from sweeper.store.records import Record
 from sweeper.store.runs import Run, RunStore
 from tasks import train

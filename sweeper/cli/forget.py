@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.results.table import files_made_of, stem
+from sweeper.results.table import files_made_of
 from sweeper.stages.publish import relative_path
 from sweeper.store import mirrors
 from sweeper.store.asked import HISTORY, note_forgotten
@@ -25,6 +25,7 @@ from sweeper.store.plans import (
     rewrite,
     run_of_words,
     runs_of,
+    stem,
     without,
 )
 from sweeper.store.runs import RunStore

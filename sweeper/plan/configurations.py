@@ -301,7 +301,7 @@ class Configurations:
             raise UserError(
                 f"{where}: no value of {match.solve} brings {match.count} within "
                 f"{match.tolerance:.2%} of {aim}. The nearest is {match.solve}={value} with "
-                f"{achieved:,} ({error:+.2%}). Increase match.tolerance, or choose another target."
+                f"{achieved:,} ({error:+z.2%}). Increase match.tolerance, or choose another target."
             )
         solved = {match.solve: value}
         return replace(

@@ -139,7 +139,7 @@ def _table(
         setting = _literal(describe_values(first.values) or "as configured")
         match = ""
         if matched:
-            match = f"{matched.to} ({matched.count} {matched.error:+.2%})"
+            match = f"{matched.to} ({matched.count} {matched.error:+z.2%})"
         states: Counter[str] = Counter()
         for point in seeds:
             status = statuses[point.run]

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 from sweeper.results.figures import write_figures
 from sweeper.results.judge import Verdicts
 from sweeper.results.points import measures
-from sweeper.results.table import Table, files_made_of, label, stem
+from sweeper.results.table import Table, files_made_of, label
 from sweeper.results.verdict import Verdict
 from sweeper.store import mirrors
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.identity import digest_of
+from sweeper.store.plans import stem
 
 EXTRA = 'run pip install "wandb-workspaces>=0.4.13", or omit the view with --offline'
 INSTALL = "install it: pip install wandb"

@@ -28,10 +28,10 @@ from sweeper.results.table import (
     exported,
     label,
     publish_made,
-    stem,
 )
 from sweeper.store.errors import sanitize
 from sweeper.store.numbers import short
+from sweeper.store.plans import stem
 
 ABSENT = "–"
 _LIMIT = 60  # a cell has at most this many characters
@@ -335,5 +335,5 @@ def _summary(point: Point) -> Line:
         f"{point.mean:.4g}" if values else "-",
         "" if spread is None else f"± {spread:.2g}",
         "-" if size is None else short(size),
-        "" if error is None else f"{error:+.2%}",
+        "" if error is None else f"{error:+z.2%}",
     )

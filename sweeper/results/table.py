@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 import math
 import re
@@ -19,6 +18,7 @@ from sweeper.store import files
 from sweeper.store.errors import UserError, as_typed, invalid_value
 from sweeper.store.identity import can_change_results
 from sweeper.store.numbers import plural
+from sweeper.store.plans import stem
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -218,7 +218,6 @@ A row in memory has more keys (see collect.py). Their values can be lists."""
 _OVERRIDE = re.compile(
     r"(?!(?:experiment|scale|seed)[=./]|data=|data\.root=)([\w+./@]+)="
 )
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 # Spreadsheets read cells that begin with these as formulas, unless an apostrophe is in front. Cells
 # with an apostrophe of their own get another one, because reading a table removes one.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
@@ -354,15 +353,6 @@ class Table:
     def label(self, arm: str) -> str:
         """Return the label of an arm."""
         return str(self.experiment["arms"].get(arm, {}).get("label") or arm)
-
-
-def stem(name: str) -> str:
-    """Return the file name, without suffix, that an experiment's tables and figures have."""
-    if _PLAIN.fullmatch(name):
-        return name
-    letters = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:32]
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{letters or 'experiment'}-{digest[:12]}"
 
 
 def exported(outputs: Path, table: Table, suffix: str = ".csv") -> Path:

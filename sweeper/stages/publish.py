@@ -16,11 +16,11 @@ from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import Verdicts, judge, lines
 from sweeper.results.paper_tables import summarise
 from sweeper.results.summary import brief
-from sweeper.results.table import RunFiles, Table, exported, stem
+from sweeper.results.table import RunFiles, Table, exported
 from sweeper.run.schedule import Phase, Schedule
 from sweeper.store.errors import Faults, UserError, as_typed, sanitize
 from sweeper.store.numbers import plural
-from sweeper.store.plans import newest
+from sweeper.store.plans import newest, stem
 
 PAGE_S = 30.0
 PAGE_SHARE = 0.01

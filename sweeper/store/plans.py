@@ -3,6 +3,7 @@
 Plans are numbered. A newer plan has a higher number.
 """
 
+import hashlib
 import itertools
 import re
 import shlex
@@ -19,6 +20,7 @@ from sweeper.store.errors import UserError, as_typed, invalid_value, sanitize
 from sweeper.store.registry import ROOT
 from sweeper.store.runs import Run
 
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _NUMBERED = re.compile(r"\d{4,9}\.json")
 _PLAN_ONLY = re.compile(r"\+{0,2}hydra\.sweeper\.plan_only=")
 Name = Annotated[str, Field(pattern=rf"^{files.PLAIN.pattern}$")]
@@ -139,6 +141,15 @@ def damaged(outputs: Path) -> list[UserError]:
 def newest(outputs: Path) -> dict[str, dict[str, Any]]:
     """Return the newest plan of each experiment, by name."""
     return {name: plan for plan in plans(outputs) for name in plan["experiments"]}
+
+
+def stem(name: str) -> str:
+    """Return the file name, without suffix, that an experiment's tables and figures have."""
+    if _PLAIN.fullmatch(name):
+        return name
+    letters = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:32]
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{letters or 'experiment'}-{digest[:12]}"
 
 
 def describe_values(values: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import child, make_directory, publish, publish_json
 from sweeper.store.identity import leaves
-from sweeper.store.plans import newest
+from sweeper.store.plans import newest, stem
 from sweeper.store.runs import Run
 from tasks.architectures.decoder import DecoderSection
 from tasks.architectures.encoder import EncoderSection
@@ -204,7 +204,7 @@ def _verdicts(run: Run) -> list[str]:
             p["run"] != run.id or p["experiment"] != experiment for p in plan["points"]
         ):
             continue
-        path = run.outputs / "tables" / f"{experiment}.claims.json"
+        path = run.outputs / "tables" / f"{stem(experiment)}.claims.json"
         try:
             found: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))[
                 "verdicts"

@@ -61,6 +61,7 @@ REFUSED = [
     {"model.rotary_size": 3, **ROTARY},
     {"model.attention": {"name": "latent", "rotary_size": 3}, **ROTARY},
     {"model.rotary_size": 6, **ROTARY},
+    {"model.rotary_size": 6, **ROTARY, "model.head_size": [4, 8]},
     {"model.rotary_base": 500.0, "model.position_encoding": "none"},
     {"model.rotary_base": 1.0, **ROTARY},
     {"task.name": "../lm1b"},

@@ -13,10 +13,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sweeper.results.table import Table, csv_text, publish_made, stem
+from sweeper.results.table import Table, csv_text, publish_made
 from sweeper.store import registry
 from sweeper.store.errors import Faults, UserError, collect_errors, sanitize
 from sweeper.store.files import digest_of_file, read_bytes, sha256_of
+from sweeper.store.plans import stem
 from sweeper.store.runs import State
 
 if TYPE_CHECKING:

@@ -119,6 +119,16 @@ def test_a_child_is_submitted_behind_its_parent_and_never_before(cluster):
     assert slurm.backend.exit_reason(child) == ""
 
 
+def test_a_child_that_a_user_cancelled_does_not_start_again(cluster):
+    slurm = cluster()
+    _, child = family(slurm)
+    slurm.poll()
+    slurm.poll()
+    slurm.states["2"] = "CANCELLED"
+    assert slurm.poll() == [child]
+    assert "was cancelled" in slurm.backend.exit_reason(child)
+
+
 def test_a_child_whose_parent_failed_before_there_was_room_is_not_submitted(cluster):
     slurm = cluster(room=1)
     parent, child = family(slurm)

@@ -239,6 +239,13 @@ def test_in_double_precision_both_measure_the_same(shared):
     assert metrics == run.result()["metrics"]
 
 
+def test_a_dataloader_that_was_looked_into_still_begins_with_the_first_batch(shared):
+    batches = opened(shared, {}).data.train_dataloader()
+    first = next(iter(batches))
+    again = next(iter(batches))
+    assert all(torch.equal(again[name], first[name]) for name in first)
+
+
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_in_half_precision_gradients_are_clipped_at_their_own_scale(
     optimizer, shared, monkeypatch
