@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from sweeper.stages.terminal import Terminal
 
 Command = Callable[[Any, argparse.Namespace], int | None]
-"""A command, called with a console and its options. It returns the exit code; None means 0."""
+"""A function that executes a command. Its arguments are the console and the parsed options.
+
+It returns the exit code. None means 0."""
 
 
 def main(
@@ -274,7 +276,7 @@ class Parser(argparse.ArgumentParser):
 
 
 Argument = tuple[str, dict[str, Any]]
-"""The name and the keyword arguments of an argument, as `add_argument` takes them."""
+"""One argument of a command: its name, and the keywords to pass to argparse's `add_argument`."""
 
 
 def _argument(name: str, **settings: Any) -> Argument:
@@ -415,7 +417,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="store_true", help=about)
     commands = parser.add_subparsers(required=True, metavar="command")
     if program == "headroom":
-        # List the commands that headroom_attention/__main__.py handles before it calls `main`.
+        # Only list these commands in the help. headroom_attention/__main__.py executes them.
         commands.add_parser(
             "sweep", help="plan and train a sweep, as python sweep.py does"
         )

@@ -62,11 +62,11 @@ def declare() -> None:
 
 
 def composer(conf: Path = CONF, config_dir: str | None = None) -> Composer:
-    """Return a composer for a folder of configs, for programs without Hydra's command line.
+    """Return a Composer for programs that compose configs without Hydra's command line.
 
     Args:
         conf: the folder of configs.
-        config_dir: a folder with more yaml files, like that of the flag `--config-dir`.
+        config_dir: a folder to add to the search path, as Hydra's flag `--config-dir` does.
 
     Raises:
         UserError: a yaml file is too large.

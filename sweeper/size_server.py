@@ -1,8 +1,9 @@
 """The client of the size server, a process that imports torch on behalf of the sweeper.
 
-The sweeper never imports torch. It sends questions to `python -m tasks.size_server` as lines of
-JSON. A question asks for the size of a model, asks for facts about the data of a config, or tells
-the server to fork a job. Forked jobs start fast, since the server has imported torch already.
+The sweeper never imports torch. It sends questions to `python -m tasks.size_server`, each as one
+line of JSON. For example, a question asks for the size of a model, or for facts about the data of a
+config. Another question tells the server to fork a job: a process that trains a run or prepares its
+data. Forked jobs start fast, since the server has imported torch already.
 """
 
 import itertools
@@ -37,6 +38,7 @@ CONTINUE_S = 2.0
 UNKNOWN = -1  # the reported exit code of a job if the server ended before the job
 
 Answers = dict[int, Future[dict[str, Any]]]
+"""The answers that clients wait for, by the id of the question."""
 
 
 class Gone(UserError):
@@ -49,9 +51,10 @@ class SizeServer:
     Close it at the end, for example with `contextlib.closing`.
 
     Attributes:
-        code: the folder with the code from which the next server is started.
-        exits: (request id, exit code) of each job that ended. If the server ends, its running jobs
-            get the exit code UNKNOWN and may continue to run.
+        code: the folder with the code that the next server executes.
+        exits: a queue with a pair (id, exit code) for each job that ended. The id is the one that
+            `fork` returned. If the server ends, its running jobs get the exit code UNKNOWN and may
+            continue to run.
     """
 
     def __init__(self) -> None:
@@ -85,7 +88,7 @@ class SizeServer:
     def fork(
         self, target: str, argument: Path, *, environment: Mapping[str, str], log: Path
     ) -> int:
-        """Fork a process for a job. Return the id under which `exits` reports the job's end.
+        """Fork a process for a job. Return the job's id, for `exits`, `exit_code` and `signal`.
 
         Args:
             target: "train" or "prepare".
@@ -106,7 +109,7 @@ class SizeServer:
         try:
             [answer] = self.ask([question])
         except Gone:
-            # The next question starts a new server.
+            # Ask again, since the next question starts a new server.
             [answer] = self.ask([question])
         if "error" in answer:
             raise UserError(str(answer["error"]))
@@ -120,7 +123,7 @@ class SizeServer:
         return code
 
     def signal(self, job: int, number: int) -> None:
-        """Send a signal to the job with this request id."""
+        """Send the signal `number` to a job."""
         self.ask([{"op": "signal", "of": job, "signal": number}])
 
     def close(self) -> None:
@@ -164,7 +167,7 @@ class SizeServer:
         return self._process
 
     def _listen(self, process: subprocess.Popen[str], answers: Answers) -> None:
-        """Pass the messages of a server on to `answers` and `exits` until it ends."""
+        """Read the messages of a server until it ends. Put them into `answers` and `exits`."""
         assert process.stdout is not None
         jobs = set()
         with process.stdout as lines:

@@ -42,10 +42,11 @@ class _Removal:
         files: the files and folders to remove.
         plans: the plans to rewrite, without the experiment. A plan that has no experiment left is
             removed.
-        related: all runs of the plans that need a removed run. While one of them is in training,
-            nothing is removed, since its sweep may need the removed run.
+        related: the runs of every plan that needs a removed run. While one of these runs is in
+            training, nothing is removed, since its sweep may need the removed run.
         notes: lines to print for the user.
-        forgotten: the plans of the removed experiment, for the history.
+        forgotten: the plans of the removed experiment, without other experiments. They are appended
+            to `history.jsonl`.
     """
 
     runs: Sequence[str]
@@ -60,8 +61,8 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
     """Remove an experiment or a run, after asking the user. Return whether it was removed.
 
     If `name` is an experiment, remove its plans, tables and figures, and the runs that no other
-    plan uses. If it is a run, remove only that run, even if plans use it. In both cases also remove
-    W&B's folders of the removed runs.
+    plan uses. If `name` is a run, remove only that run, even if plans use it. In both cases, also
+    remove the folders in which W&B stores the removed runs.
 
     Args:
         console: the console to print to.
@@ -71,7 +72,8 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
         yes: whether to remove without asking.
 
     Raises:
-        UserError: nothing has this name, or a run is in training. Nothing was removed.
+        UserError: nothing has this name, a sweep that may need the runs is training, or there is no
+            terminal to ask in. Nothing was removed.
     """
     store, known = RunStore(outputs), plans(outputs)
     if "/" in name:
@@ -120,7 +122,7 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
 
 
 def _experiment(outputs: Path, known: Sequence[Plan], name: str) -> _Removal | None:
-    """Return what to remove with an experiment, or None if no plan has it."""
+    """Return what to remove with an experiment, or None if no plan has the experiment."""
     own = [plan for plan in known if name in plan["experiments"]]
     if not own:
         return None
@@ -169,7 +171,7 @@ def _run(store: RunStore, known: Sequence[Plan], name: str) -> _Removal:
 
 
 def _needed(plan: Plan) -> set[str]:
-    """Return the runs of a plan, and the runs of other plans whose weights they start from."""
+    """Return the ids of a plan's runs, and of the parents whose weights these runs start from."""
     parents = {
         about["parent"] for about in plan["runs"].values() if about.get("parent")
     }

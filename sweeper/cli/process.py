@@ -7,9 +7,10 @@ from io import TextIOWrapper
 
 
 def settle_process() -> None:
-    """Reset the umask, the standard streams and the environment variables of this process.
+    """Prepare this process for a command.
 
-    Also make Python collect garbage less often.
+    Set the umask and repair the standard streams. Remove environment variables that would disturb
+    figures or printed tables. Make Python collect garbage less often.
     """
     # Tables of many runs hold millions of objects that live as long as the command. By default,
     # Python searches for garbage after every 700 new objects, which takes a sixth of the time.
@@ -23,7 +24,8 @@ def settle_process() -> None:
         try:
             os.fstat(number)
         except OSError:
-            # The stream is closed. The next file to be opened would get its file descriptor.
+            # The stream is closed. Open os.devnull in its place. Otherwise, the next opened file
+            # would get this file descriptor, and printed lines would end up in that file.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
             setattr(
                 sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8")

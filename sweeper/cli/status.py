@@ -32,7 +32,8 @@ class Line:
         setting: a description of the run: arm, task, values and seed.
         state: the state of the run, or "blocked".
         reason: the reason for the state.
-        heartbeat: the newest heartbeat, if the run is not done.
+        heartbeat: the last progress that the run's process reported, such as `step` and `loss`. {}
+            if it reported none, or once the run is done.
         left_s: the seconds of training left at the current speed, if the run is in training.
         seconds: the seconds that training took, if the run is done.
         damaged: whether the state is "failed" because a file cannot be read.
@@ -51,7 +52,11 @@ class Line:
     command: str = ""
 
     def as_data(self) -> dict[str, Any]:
-        """Return the fields as plain data for `--json`, without those that are None."""
+        """Return the fields that are not None, as plain data for `--json`.
+
+        The keys of `heartbeat`, such as `step`, become fields of their own. `damaged` is left out
+        if it is False.
+        """
         data = asdict(self)
         heartbeat, damaged = data.pop("heartbeat"), data.pop("damaged")
         data |= heartbeat | ({"damaged": True} if damaged else {})
@@ -61,10 +66,10 @@ class Line:
 def lines(
     outputs: Path, experiments: Sequence[str] = (), store: RunStore | None = None
 ) -> Iterator[Line]:
-    """Yield every run of the experiments, once for each experiment that uses it.
+    """Yield a line for each run of each experiment. Without `experiments`, include all experiments.
 
-    Pass the same `store` to repeated calls. It compares heartbeats between calls, and so notices
-    that a process on another machine has ended.
+    Pass the same `store` to repeated calls. The store compares the heartbeats of successive calls.
+    So it notices that a process on another machine has ended.
     """
     store = store or RunStore(outputs)
     # Read each run only once, even if several experiments use it or other runs start from it.

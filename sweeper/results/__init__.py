@@ -1,1 +1,1 @@
-"""Results of finished runs: tables, verdicts on the paper's claims, figures."""
+"""Results of finished runs: tables, verdicts on claims, figures and the report page."""

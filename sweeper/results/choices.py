@@ -1,7 +1,8 @@
 """The choice of tuned values, such as the learning rate, from trial runs of each setting.
 
-Every combination of values is tried with one seed. The two best combinations are the finalists of a
-setting, and are tried with a second seed. If their difference is smaller than its error, they are
+A setting is a point of an arm, such as heads=8, without values for the tuned keys. In each setting,
+every combination of tuned values is tried with one seed. The two best combinations are the
+finalists, and are tried with a second seed. If their difference is smaller than its error, they are
 tried with further seeds. The finalist with the better mean is chosen. If the difference is still
 smaller than its error, the other finalist stays as an alternative, and claims must hold for both.
 
@@ -32,13 +33,14 @@ class Choice:
 
     Attributes:
         arm: the arm.
-        setting: the keys and values that the plan sets for this setting, without the tuned keys.
+        setting: the keys that the plan varies, with their values, for example {"model.heads": 8}.
+            The tuned keys are left out.
         values: the chosen values, by key.
         alternative: the values of the other finalist, by key. It is set only if the trials cannot
             tell the two finalists apart: `difference` is at most `error`.
         among: the number of combinations of values that were tried.
-        difference: how much worse the other finalist's mean is, in the metric of the trials. None
-            if there is no other finalist.
+        difference: how much worse the mean of the other finalist is than that of the chosen one, in
+            the metric of the trials. None if there is no other finalist.
         error: half the width of the 95 % interval of `difference`; None if it is unknown. The
             variance is estimated as for claims (statistics/blocks.py).
         best: the ids of the runs with the chosen values.
@@ -69,10 +71,11 @@ def settled(table: Table) -> bool:
 
 
 def ranked(table: Table) -> list[list[Point]]:
-    """Return the trials of each setting, best first. Settings are in the order of the plan.
+    """Return, for each setting in the order of the plan, the tried combinations, best first.
 
-    The metric of the first seed decides the order. Trials with a diverged seed come last. Every
-    trial in the table must have finished or diverged.
+    Each combination of values is a point. The metric of its first seed decides its rank.
+    Combinations with a diverged seed come last. Every trial in the table must have finished or
+    diverged.
 
     Raises:
         UserError: a trial lacks the metric, or all trials of a setting diverged.
@@ -153,7 +156,7 @@ def choices(table: Table) -> list[Choice]:
 
 
 def _finalists(group: Sequence[Point], sign: int) -> list[Point]:
-    """Return the finalists of a setting, best mean first, without those that lack a seed."""
+    """Return the finalists of a setting, best mean first. Leave out those with a diverged seed."""
     seeds = max(len(point.runs) for point in group)
     confirmed = [one for one in group[:FINALISTS] if len(one.values) == seeds]
     return sorted(confirmed, key=lambda point: -sign * point.mean)

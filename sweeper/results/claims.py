@@ -132,8 +132,9 @@ def saves_parameters(
     The claim is from the paper's Figures 1 and 4. It compares the losses at the largest size that
     both arms reach. If the arm `fixed` has the lower loss there, a smaller model of that arm
     reaches the loss of the arm `standard`. Between points, the claim interpolates the loss linearly
-    in the logarithm of the number of parameters. In the arm `standard`, every number of heads that
-    occurs at all sizes has its own curve.
+    in the logarithm of the number of parameters. The arm `standard` has a curve for each number of
+    heads that occurs at all its sizes. If there is none, all its points form one curve. The claim
+    must hold against each of these curves.
     """
     if design.metric.rpartition("/")[2] not in LOSSES:
         raise Unanswerable(
@@ -170,8 +171,8 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
 
     In figures 1 and 3a, the matched size is the number of parameters. Each matched point forms a
     pair with the point that it was matched to. The claim uses the pairs with one point in the arm
-    `standard`. The mean over these pairs decides. If the experiment has no arm of that name, the
-    only arm with matched points takes its place.
+    `standard`. The mean over these pairs decides. If the experiment has no arm `standard`, its only
+    arm with matched points takes that role.
     """
     every = design.points
     by_name = {f"{point.arm} {point.name}".strip(): point for point in every}
@@ -244,7 +245,7 @@ def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> State
     The paper does not make this claim. The arm `equal` has one head size in all layers. In every
     other arm, head sizes follow a schedule over the layers. The points of an arm differ only in the
     number of heads. The claim compares pairs of models with equally many heads and parameters. The
-    mean over the pairs decides. If the difference is within the margin, one size is no worse.
+    mean over the pairs decides. If the difference is within the margin, equal sizes are no worse.
     """
     others = [arm for arm in design.arms if arm != equal]
     if not others:
@@ -280,11 +281,11 @@ def bottleneck_limits_heads(design: Design, *, large: str = "large") -> Statemen
 
     The low-rank bottleneck implies this claim (the paper's section 3): more heads do not help if
     each is too small to express its attention. Every arm but `large` has small heads. The points of
-    an arm differ only in the number of heads, and the metric has a slope over it. The claim
-    compares the slope of the arm `large` with the slope of each other arm. So a gain that more
-    heads bring at any head size cancels out. A large head also has more parameters than a small
-    one. In contrast, `small_heads_lose_at_equal_width` compares models with equally many
-    parameters.
+    an arm differ only in the number of heads. In each arm, the claim fits the slope of the metric
+    over the number of heads. It compares the slope of the arm `large` with that of each other arm.
+    So a gain from more heads that is the same at every head size cancels out. A large head also has
+    more parameters than a small one. In contrast, `small_heads_lose_at_equal_width` compares models
+    with equally many parameters.
     """
     small = [arm for arm in design.arms if arm != large]
     if not small:
@@ -314,8 +315,8 @@ def longer_sequences_take_larger_heads(
     """Do larger heads help more on longer sequences, as Theorem 1 implies?
 
     The claim fits a slope over head size at each sequence length. It is supported if these slopes
-    rise with the length. So a gain that a longer context brings at any head size cancels out. The
-    claim uses one arm, whose points differ in sequence length and head size.
+    rise with the length. So a gain from longer sequences that is the same at every head size
+    cancels out. The claim uses one arm, whose points differ in sequence length and head size.
     """
     lengths = curves("task.sequence_length", design.of(heads))
     grid = {n: numbered("model.head_size", curve) for n, curve in lengths.items()}

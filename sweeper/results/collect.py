@@ -89,7 +89,7 @@ def collect(
         outputs: the outputs folder.
         experiments: names of experiments. None stands for all that were ever planned.
         faults: a list that collects the errors of tables and runs. If it is None, the first error
-            of a table is raised. The error of a run is only in the column `reason` of its row.
+            of a table is raised, and the error of a run is only in the column `reason` of its rows.
 
     Raises:
         UserError: an experiment was never planned, or a plan cannot be read.
@@ -124,7 +124,7 @@ def write_tables(
 
 
 class Collected(NamedTuple):
-    """The cells of a run, which are equal in all its rows, and the content of its files."""
+    """The cells that are equal in all rows of a run, and the content of the run's files."""
 
     cells: Data
     files: RunFiles = RunFiles()
@@ -171,12 +171,16 @@ class Records:
         return replace(table, provenance=about, code=mixed_code(table, self._code))
 
     def _asked(self, name: str, plan: Plan) -> dict[str, Any]:
-        """Return what other plans asked about an experiment's points, for the table's provenance.
+        """Return what the plans on disk ask about the runs of an experiment.
 
-        `asked_late` holds each claim, margin or error rate that was first asked after some runs
-        were done. `asked_too` holds the claims that other plans judge on the same runs. These share
-        the chance of error with the claims of this plan (results/judge.py). `left_out` holds the
-        runs of further seeds that other plans have for the same claims.
+        The table's provenance gets these keys, except empty ones:
+
+        - `asked_late`: each claim, margin or error rate that was chosen after some runs were done,
+          with the ids of these runs.
+        - `asked_too`: the claims that other plans judge on the same runs. They share the chance of
+          a wrong verdict with the claims of this plan (results/judge.py).
+        - `left_out`: the ids of done runs with further seeds, which other plans have for the same
+          claims.
         """
         known = asked_in(self._store.outputs)
         own = asked_of(plan, name)
@@ -189,7 +193,10 @@ class Records:
         return {key: value for key, value in found.items() if value}
 
     def _left_out(self, own: Asked, known: Sequence[Asked]) -> list[str]:
-        """Return the done runs of the points of `own` with seeds that `own` leaves out."""
+        """Return the done runs that differ from runs of `own` only in their seed.
+
+        Only runs of other plans with the same claims are returned.
+        """
         others = {run for one in known if one.claims & own.claims for run in one.runs}
         done = [run for run in sorted(others - own.runs) if self.is_done(run)]
         settings = [self._settings(run) for run in own.runs] if done else []
@@ -204,7 +211,8 @@ class Records:
 def _shared_gpus(files: Iterable[RunFiles]) -> bool:
     """Return whether two of these runs trained at the same time on the same GPU.
 
-    The jobs of a cluster may all call their own GPU "0". Early versions recorded only this name.
+    A GPU is known by its host, its number and its UUID. The number is not enough, since each job of
+    a cluster may call its GPU "0". Early versions recorded no UUID.
     """
     spans = sorted(
         (

@@ -133,7 +133,7 @@ def _facts(one: Table, other: Table) -> Iterator[str]:
 
 
 def _configs(one: Table, other: Table) -> Iterator[str]:
-    """Yield a line for each config key that differs in a point which both plans have."""
+    """Compare the configs of points that both tables have. Yield a line for each changed key."""
     first, second = (
         {
             (row["arm"], row["point"], row.get("task")): identity(
@@ -200,7 +200,7 @@ def _means(before: Point, after: Point) -> str:
 def _missing(
     word: str, own: Mapping[Name, Point], others: Mapping[Name, Point]
 ) -> list[str]:
-    """Return a line that counts the values which only the other table has, or [] if there are none.
+    """Return a line with the number of values that only the other table has; [] if there are none.
 
     Args:
         word: "first" or "second", the name of this table in the line.

@@ -41,7 +41,8 @@ from sweeper.store.plans import ERROR
 MOST = 1000
 # Every evaluation has at least this many rows, so an accuracy changes in steps of at most 1 / 20.
 _STEPS = 20
-# If seeds look bimodal, ask for up to this many, because fewer can look bimodal by chance.
+# If seeds look bimodal, train more of them, up to this many per point. Fewer seeds can look bimodal
+# by chance.
 _BIMODAL_FROM = 10
 _BIMODAL = (
     "Seeds are bimodal: some runs learned and some did not, so the mean says little."
@@ -166,8 +167,8 @@ class Question:
     def _hull(self) -> Intervals:
         """The interval of each contrast, wide enough for all alternatives.
 
-        The intervals of all analyses are intersected. If this leaves nothing for any row, only the
-        newest analysis is used.
+        The intervals of all analyses are intersected. If the intersection is empty for at least one
+        row, only the newest analysis is used.
         """
         joint = self.analyses[-1] if self._apart.any() else self.intersection
         return self._with_alternatives(joint)

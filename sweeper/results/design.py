@@ -40,9 +40,9 @@ class Contrast:
         weights: the weights of the points' means. Larger means are better, for every metric.
         above: the threshold, on the judged scale. It is a natural logarithm if the ratios of a
             metric are judged.
-        extremes: two more rows of weights, in which alternative values of the tuned keys make the
-            contrast largest and smallest. A decision must hold for both. () if tuning left no
-            alternatives.
+        extremes: the weights of two more contrasts, in which points are replaced by their
+            alternatives (`Point.alternatives`). The first is as large as possible, and the second
+            as small as possible. A decision must hold for both. () if tuning left no alternatives.
     """
 
     words: str
@@ -179,7 +179,10 @@ def with_alternatives(
         totals[id(point)] += weight
 
     def extreme(point: Point, sign: int) -> Point:
-        """Return the point or alternative with the largest effect. nan counts as the largest."""
+        """Return the point or alternative with the largest `sign` * effect on the contrast.
+
+        An unknown effect (nan) counts as the largest.
+        """
         every = [point, *point.alternatives]
         effects = [sign * totals[id(point)] * average(one) for one in every]
         return every[int(np.nan_to_num(effects, nan=math.inf).argmax())]

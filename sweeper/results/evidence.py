@@ -31,8 +31,9 @@ from sweeper.store.asked import size_in_words
 COSTS = {"FLOPs": "training_flops", "seconds": "seconds"}
 """The costs of a run: the name of each in messages, and its column in the table."""
 
-# Runs wait while other programs occupy the processor. Compare their training times only if the
-# smallest share of time without waiting is at least this fraction of the largest share.
+# Runs wait while other programs occupy the processor. Compare the training times of points only if
+# they waited about equally long: the smallest share of time without waiting must be at least this
+# fraction of the largest share.
 EVEN = 0.9
 
 # An interval of log ratios that reaches beyond both -FACTOR and FACTOR counts as unknown.
@@ -50,8 +51,8 @@ class Measured:
         lost: the number of seeds that will never have a value, because the run failed or is
             done without one.
         zero: the number of seeds whose value is 0 or less, if ratios are judged.
-        hours: the mean device hours of one measurement. If none is finished, the plan's estimate,
-            or nan.
+        hours: the mean device hours of one measurement. If none is finished, it is the plan's
+            estimate, or nan if there is no estimate.
         costs: the mean of each of COSTS over finished measurements; nan if unknown.
         share: the share of training time in which a run did not wait for a processor, averaged
             over seeds; nan if unknown.
@@ -157,7 +158,7 @@ class Evidence:
         return self._places[point.key]
 
     def weights(self, sums: Sequence[Weights]) -> Floats:
-        """Convert weighted sums of points to weights, of shape (sums, distinct points)."""
+        """Return the weights of weighted sums as an array of shape (sums, distinct points)."""
         found = np.zeros((len(sums), len(self.measured)))
         for row, weights in zip(found, sums, strict=True):
             for weight, point in weights:
@@ -167,11 +168,14 @@ class Evidence:
         return found
 
     def costs(self, weights: Floats) -> dict[str, float | None]:
-        """Return the ratio of costs between the first and the second side of a contrast, by cost.
+        """Return the cost of a contrast's first side divided by that of its second side.
 
-        The ratio is the exponential of the contrast of log costs. The ratio of seconds is None if
-        the runs used several kinds of device, shared a GPU, or waited unequally long for a
-        processor, because their times cannot be compared.
+        The keys are those of COSTS. Unknown ratios are left out. The first side has the positive
+        weights, and the second side the negative ones. The ratio is the exponential of the contrast
+        of log costs.
+
+        The ratio of seconds is None if times cannot be compared: the runs used several kinds of
+        device, shared a GPU, or waited unequally long for a processor.
 
         Args:
             weights: the contrast, of shape (distinct points,).
@@ -208,7 +212,8 @@ class Evidence:
                 by_training[line[-1]["run"]][seed] = judged
             elif value is not None:
                 zero += 1
-            # The seed will never have a value, because its run is done or a run in `line` failed.
+            # The seed will never have a value: its run is done without one, or a run in `line` has
+            # failed.
             elif states[0] == "done" or "failed" in states:
                 lost += 1
 
@@ -240,12 +245,12 @@ class Evidence:
     def _analyses(self, rounds: Sequence[Mapping[str, int]]) -> list[Floats]:
         """Return the values at each interim analysis, the newest last.
 
-        The first round counts as one analysis for every number of seeds from FIRST on. So if the
-        sweep continues, it keeps the decisions of its first round.
+        A first round with 5 seeds counts as three analyses, of 3 (FIRST), 4 and 5 seeds. A sweep
+        without further rounds is judged by the same analyses. So further rounds keep its decisions.
 
         Args:
-            rounds: the earlier rounds of `hydra.sweeper.decide`. A round maps the run ids of a
-                point to the number of seeds that were judged.
+            rounds: the earlier rounds of `hydra.sweeper.decide`. Each round maps the run of a
+                point's first seed to the number of the point's seeds that it judged.
         """
         by_round = [
             [max(had.get(run, 0) for run in one.runs.values()) for one in self.measured]
@@ -285,6 +290,9 @@ def _mean(values: Iterable[float | None]) -> float:
 
 
 def _share(line: Sequence[Row]) -> float | None:
-    """Return the share of training time in which a run and its parents had a processor."""
+    """Return the share of training time in which a run and its parents did not wait, or None.
+
+    They wait while other programs occupy the processor.
+    """
     waited, seconds = (_sum(line, key) for key in ("waited_seconds", "seconds"))
     return 1 - waited / seconds if waited and seconds else None

@@ -15,7 +15,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 class ArmLook(NamedTuple):
     """The look of an arm, as indices in PALETTE and MARKERS.
 
-    Points of a `single` arm are hollow and have no line.
+    If `single` is set, the points are hollow and no line joins them.
     """
 
     colour: int

@@ -67,7 +67,7 @@ _LIGHTEST = 0.4  # mix this share of an arm's colour with white for its first cu
 
 @dataclass(frozen=True)
 class Look:
-    """The style of a curve. Points of a `single` arm are hollow and have no line."""
+    """The style of a curve. If `single` is set, the points are hollow and no line joins them."""
 
     colour: str
     marker: str
@@ -92,7 +92,8 @@ class Curve:
 
     Attributes:
         arm: the arm.
-        key: what distinguishes the curve from others of the arm, such as the number of heads.
+        key: the value that distinguishes the curve from other curves of the arm, such as the number
+            of heads.
         look: its colour and marker.
         points: the points with at least one finished run.
     """
@@ -228,7 +229,7 @@ class Curves:
 def _mark(
     x: float, point: Point, spread: Spreads, back: Callable[[float], float]
 ) -> Mark:
-    """Return the mark of a point. `back` is the inverse of the transformation of its values."""
+    """Return the mark of a point. `back` converts its values back, for example from logarithms."""
 
     def shown(value: float) -> float:
         return max(-_LARGEST, min(back(value), _LARGEST))
@@ -264,7 +265,7 @@ def notes_on(table: Table, points: Sequence[Point], *spreads: Spreads) -> list[s
     Args:
         table: the drawn table.
         points: the drawn points.
-        spreads: the variances from which the intervals are computed (`seed_spread`).
+        spreads: the results of `seed_spread`, from which the intervals are computed.
     """
     terms = dict.fromkeys(str(one.terms) for one in decidable(table))
     return [
@@ -405,7 +406,7 @@ def scale(
     """Set the scale and the ticks of an axis.
 
     The scale is logarithmic if the values are positive and span a factor of ten. If `own` is set,
-    it is also logarithmic if each value is the same multiple of the one before.
+    it is also logarithmic if each value is the same multiple of the one before, as in 1, 2, 4, 8.
 
     Args:
         axis: the axis.

@@ -153,9 +153,9 @@ def _cell(point: Point | None) -> str:
 
 
 def _paper(key: str, words: str, columns: Sequence[Data]) -> Line:
-    """Return a line with the paper's numbers of one metric, `key`.
+    """Return a line with the paper's numbers of the metric `key`, one for each of `columns`.
 
-    A number is a scalar, or a list of a mean and its spread.
+    A number is a scalar, or a list of a mean and its spread. `words` is the label of the line.
     """
     found = [column.get(key, ABSENT) for column in columns]
     cells = [" ± ".join(map(str, c)) if isinstance(c, list) else str(c) for c in found]

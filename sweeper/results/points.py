@@ -37,7 +37,7 @@ Spreads = Mapping[tuple[str, ...], Variance]
 
 @dataclass
 class Point:
-    """One setting of an arm.
+    """One setting of an arm, with the results of all its seeds.
 
     Attributes:
         arm, name: the arm, and the setting in words.
@@ -80,7 +80,10 @@ class Point:
         return tuple(sorted(self.runs.values()))
 
     def interval(self, spreads: Spreads) -> tuple[float, float] | None:
-        """Return the interval of the mean, clipped to `bounds`; None if it is unknown."""
+        """Return the 95 % interval of the mean, clipped to `bounds`; None if it is unknown.
+
+        `spreads` holds the variance of each point.
+        """
         variance = spreads.get(self.key)
         if variance is None:
             return None
@@ -103,14 +106,14 @@ def rows_of(table: Table, metric: str) -> list[Row]:
 
 
 def metric_of(table: Table, arm: str) -> str:
-    """Return the metric that judges an arm: its own, or else that of the experiment."""
+    """Return the metric that judges an arm: the arm's `metric`, or else the experiment's."""
     return str(table.experiment["arms"].get(arm, {}).get("metric") or table.metric)
 
 
 def points(table: Table, metric: str) -> list[Point]:
     """Return the points of a table with their values of a metric, in the order of the plan.
 
-    Alternatives are not in the list. `Point.alternatives` of the chosen point holds them.
+    Alternatives that tuning left are not in the list, but in `Point.alternatives` of their points.
     """
     found: dict[str, Point] = {}
     for row in rows_of(table, metric):
@@ -172,8 +175,8 @@ def transformed(
 ) -> tuple[list[Point], Callable[[float], float]]:
     """Take the logarithms of the points' values if the values span orders of magnitude.
 
-    The values must be positive and span a factor of LOGARITHMIC_FROM. Metrics with an upper bound,
-    such as accuracy, and all other values stay unchanged.
+    The values must be positive and span a factor of LOGARITHMIC_FROM, and the metric must have no
+    upper bound, unlike accuracy. Otherwise, the points stay unchanged.
 
     Returns:
         The points, and the function that converts their values back.
@@ -215,7 +218,7 @@ class Measure:
         return f"{TASKS.get(self.task, self.task)} {label(self.metric)}".strip()
 
     def points(self, table: Table) -> list[Point]:
-        """Return the points of a table with this metric."""
+        """Return the points of a table with their values of this metric."""
         return points(table, self.metric)
 
 
@@ -255,7 +258,10 @@ def trigram_curve(table: Table, x: str) -> list[tuple[float, float]]:
 
 
 def measures(table: Table) -> list[Measure]:
-    """Return the metrics that judge an experiment: its own, or those of its fine-tuning tasks."""
+    """Return the metrics that judge an experiment, as `Measure` objects.
+
+    They are the metrics of its fine-tuning tasks, or else its `metric`.
+    """
     finetune = table.experiment.get("finetune") or {"": [table.metric]}
     return [
         Measure(task, metric)

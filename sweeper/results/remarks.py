@@ -32,7 +32,7 @@ _OF_PERPLEXITY = ("test/loss", "test/perplexity_per_word")
 
 
 def span(values: Collection[Any]) -> str:
-    """Return values as text: several numbers as a range, other values as a list."""
+    """Return values as text: numbers as a range ("2 to 16"), others as a list ("a, b")."""
     known = list(dict.fromkeys(values))
     if len(known) > 1 and all(isinstance(value, int | float) for value in known):
         return f"{min(known):g} to {max(known):g}"
@@ -160,7 +160,7 @@ def mixed(table: Table) -> list[str]:
 
 
 def matching_errors(table: Table) -> list[str]:
-    """Return a sentence on the largest matching error in each column that points match."""
+    """Return a sentence for each column in which points are matched, with the largest error."""
     worst: dict[str, float] = {}
     for row in table.rows:
         error = number(row.get("match_error"))
@@ -231,7 +231,10 @@ def standing(table: Table) -> list[str]:
 
 
 def _extent(table: Table, words: str) -> str:
-    """Return an n-gram model's perplexity as text, or its range over different test rows."""
+    """Return the perplexity of the n-gram model `words`, such as "trigram", as text.
+
+    If runs differ in their test data, return its range.
+    """
     values = numbers(table.rows, f"test/{words}_perplexity")
     ends = (short(min(values), 3), short(max(values), 3))
     return " to ".join(dict.fromkeys(ends))

@@ -23,11 +23,12 @@ from sweeper.results.table import STEADY, Data, RunFiles, number
 def speedups(
     evidence: Evidence, contrast: Contrast, costs: Iterable[str], level: float
 ) -> Mapping[str, list[float]]:
-    """Return, by cost, the log speedup of the contrast's first side with its interval.
+    """Return [value, low, high] for each cost: the log speedup and the ends of its interval.
 
-    A seed is left out if a run has a parent, because its curve does not show the parent's cost. It
-    is also left out if the two runs were validated on different rows. A cost is left out if fewer
-    than FIRST seeds remain, or if a better run starts below the other run's last loss.
+    The log speedup is above 0 if the contrast's first side is sooner. A seed is left out if a run
+    has a parent, because its curve does not show the parent's cost. It is also left out if the two
+    runs were validated on different rows. A cost is left out if fewer than FIRST seeds remain, or
+    if a better run starts below the other run's last loss.
 
     Args:
         evidence: the points and their curves.
@@ -121,7 +122,7 @@ def _log(evidence: Evidence, cost: str, one: Point, other: Point, seed: int) -> 
 
 
 def _validation_rows(config: Data) -> tuple[Any, ...]:
-    """Return the values that choose the rows of a run's validations.
+    """Return the config values that determine which rows of data a run is validated on.
 
     If `trainer.validate_every` is 0, a run is validated on as many rows as a batch has.
     """

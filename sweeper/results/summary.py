@@ -46,10 +46,11 @@ def brief(
 def on_claims(
     tables: Sequence[Table], verdicts: Mapping[str, Sequence[Verdict]], width: int
 ) -> Iterator[Text]:
-    """Yield lines with the decision on each claim, and the cost of deciding it or the main reason.
+    """Yield the lines of a table with the decision on each claim.
 
-    If several metrics lead to the same decision on a claim, they share a line. The line quotes the
-    metric that needs the most seeds.
+    The last column has the expected cost of deciding the claim. If there is none, it has the main
+    reason for the decision. If several metrics lead to the same decision on a claim, they share a
+    line. The line quotes the metric that needs the most seeds.
     """
     rows = [_HEAD]
     for table in tables:

@@ -219,7 +219,7 @@ _OVERRIDE = re.compile(
     r"(?!(?:experiment|scale|seed)[=./]|data=|data\.root=)([\w+./@]+)="
 )
 # Spreadsheets read cells that begin with these as formulas, unless an apostrophe is in front. Cells
-# with an apostrophe of their own get another one, because reading a table removes one.
+# that already begin with an apostrophe get another one, because reading a table removes one.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 
 
@@ -271,7 +271,8 @@ class Table:
     Attributes:
         name: the experiment.
         experiment: the experiment's entry in the plan: title, metric, x, figure, claims, arms.
-        provenance: the number, command and scale of the plan.
+        provenance: the number, command and scale of the plan, and other facts about it, such as
+            `rounds` and `asked_late` (collect.py).
         settings: the config keys and values of each point, by its name in the column `point`.
         columns: the names of the columns, in order.
         rows: one per (arm, point, seed), in the order of the plan.
@@ -397,8 +398,8 @@ def read_table(path: Path) -> Table:
     """Return the table that `write_table` wrote, given the path of its .csv.
 
     Raises:
-        UserError: the files are not a table, or runs start from others and the table is too old to
-            have the column `parent`.
+        UserError: the files are not a table. Or the table is too old to have the column `parent`,
+            and some of its runs start from other runs.
     """
     about = path.with_suffix(".json")
     description = files.read_object(about)

@@ -11,7 +11,7 @@ from sweeper.store.numbers import clock, plural
 
 _ROUNDING = 1e-9  # a smaller difference counts as 0
 _SHOWN = 6  # a sentence names at most this many contrasts
-_END = re.compile(r"(?:;|\.) ")  # separates two statements
+_END = re.compile(r"(?:;|\.) ")  # the end of a statement within `Verdict.sentence`
 
 
 Unit: TypeAlias = Literal["log ratio", "points", "metric"]
@@ -34,11 +34,12 @@ class Verdict:
         claim: the name of the claim.
         verdict: the decision.
         sentence: the explanation of the decision, with numbers and intervals.
-        numbers: the content of the sentence as plain data. `contrasts` is a list, and `first` is
-            the index of the contrast that the sentence names first. The terms are `error`,
-            `claims`, `confidence`, `margin`, `asked_after` and `pooled`. `price` is the expected
-            cost of a decision. `unmeasured` is the number of points without a finished run, if
-            there are any.
+        numbers: the content of the sentence as plain data; {} if the points cannot decide the
+            claim. `contrasts` lists the result of each contrast (`Found.as_data`). `first` is the
+            index of the result that the sentence names first. `error`, `claims`, `confidence`,
+            `margin`, `asked_after` and `pooled` are the conditions (`Terms.as_data`). `price` is
+            the expected cost of a decision, if it is known. `unmeasured` is the number of points
+            without a finished run, if there are any.
         measure: the metric that judged the claim, in words.
     """
 
@@ -115,12 +116,13 @@ class Terms:
     """The conditions under which a verdict holds.
 
     Attributes:
-        error: the chance that at least one of the `claims` verdicts is wrong.
+        error: the chance that any of the claims that share it gets a wrong verdict.
         claims: the number of claims that share `error`.
         margin: the largest difference that does not matter.
         asked_after: how many runs were done before a term was chosen, by term. The terms are
             "claim", "margin" and "error". A term that was chosen before all runs is left out.
-        pooled: how many values, from how many points, predict the variance.
+        pooled: (values, points). The variance is predicted from that many values of that many
+            points.
     """
 
     error: float

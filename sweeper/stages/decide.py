@@ -29,8 +29,9 @@ class Progress:
     """The judged claims of a plan.
 
     Attributes:
-        questions: pairs (name, question). A question is one claim, judged by one measure. Its name
-            is that of the claim, or EXPERIMENT/CLAIM if the plan has several experiments.
+        questions: pairs (name, question). A question is one claim, judged by one metric. The name
+            is the claim's, for example "saves_parameters". If the plan has several experiments, it
+            begins with the experiment: "fig1/saves_parameters".
         spent_h: the device hours that the plan's finished runs took.
         until: the names of the claims to decide; [] means all.
     """
@@ -98,7 +99,7 @@ class Progress:
 
 
 def check_claims(plan: Plan, until: Sequence[str] = ()) -> None:
-    """Raise UserError if a claim of the plan cannot be decided, whatever the results.
+    """Raise UserError if the plan has a claim that no results could decide.
 
     Also raise UserError if the option `hydra.sweeper.until` names a claim that the plan lacks.
     """
@@ -120,10 +121,10 @@ class Round:
 
     Attributes:
         plan: all points and runs, including those of earlier rounds.
-        seeds: how many seeds a point has, if this round or an earlier one added some. A point's key
-            is the id of the run with its first seed.
+        seeds: the number of seeds of each point to which this or an earlier round added seeds. A
+            point's key is the id of the run with its first seed.
         seconds: the expected training time in seconds of each run to train, by run id.
-        before: how many seeds of each point the earlier rounds judged, as plain data.
+        before: for each earlier round, how many seeds of each point it judged, as plain data.
         purpose: a phrase that the sweep prints when the round starts.
     """
 
@@ -201,7 +202,10 @@ def _within_budget(options: SweepOptions, hours: float) -> bool:
 
 
 def _device_hours(plan: Plan, seconds: Mapping[str, float]) -> float:
-    """Return the device hours that the runs in `seconds` take, given their training times."""
+    """Convert training times to device hours, and return the sum over runs.
+
+    `seconds` maps the ids of the runs to their training times in seconds.
+    """
     return sum(
         device_hours(plan.runs[run].config, took) for run, took in seconds.items()
     )

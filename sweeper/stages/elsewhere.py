@@ -28,10 +28,13 @@ def plan_elsewhere(
     code: Code,
     estimate: Mapping[str, float],
 ) -> None:
-    """Freeze a plan, copy the code and prepare the data. Print the commands that train the runs.
+    """Write all that another machine needs to train a plan: records, a copy of the code, and data.
 
-    `estimate`: the expected seconds of training, by run. Raise UserError if the data cannot be
-    prepared.
+    Print the commands that copy the outputs folder to that machine, train the runs there, and copy
+    the results back. `estimate` holds the expected seconds of training, by run id.
+
+    Raises:
+        UserError: the data cannot be prepared.
     """
     left = [run for run in plan.runs if store.run(run).status().state is not State.DONE]
     freeze(plan, store, {run: estimate[run] for run in left if run in estimate})

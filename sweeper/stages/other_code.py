@@ -18,7 +18,7 @@ from sweeper.store.runs import RunStore, State, Status, lineage
 
 RETRAIN = "hydra.sweeper.retrain=changed"
 ACCEPT = "hydra.sweeper.accept_mixed_code=true"
-_NAMED = 3  # a line names at most this many changed files
+_NAMED = 3  # a message names at most this many changed files
 _ENDED = (State.DONE, State.INTERRUPTED, State.FAILED)
 
 
@@ -30,7 +30,8 @@ class OtherCode:
         finished: the number of finished runs of the plan.
         changed: the finished runs of other code. Each run id maps to the files that have changed
             since.
-        begun: the unfinished runs whose checkpoint is of other code, with the changed files.
+        begun: the unfinished runs that other code began and that have a checkpoint or diverged.
+            Each run id maps to the changed files.
         unknown: the finished runs that cannot be compared, because their copy of the code was
             deleted.
     """
@@ -94,7 +95,10 @@ def of_other_code(
 
 
 def _weights_changed(store: RunStore, id: str, parent: str) -> list[str]:
-    """Name the weights of a parent if a finished run started from earlier ones, else return []."""
+    """Return ["the weights of PARENT"] if these have changed since the finished run `id` used them.
+
+    Return [] if they are still the same, or if this is unknown.
+    """
     run = store.run(id)
     result, present = run.result(), store.run(parent).result()
     if not (result and present):
@@ -139,7 +143,7 @@ def refuse_mixing(found: OtherCode) -> None:
 
 
 def _files(changed: Mapping[str, Sequence[str]]) -> str:
-    """Return the names of the changed files, shortened."""
+    """Return the names of the first _NAMED changed files, and how many more there are, as text."""
     every = sorted({file for own in changed.values() for file in own})
     more = f" and {len(every) - _NAMED} more" if every[_NAMED:] else ""
     return sanitize(", ".join(every[:_NAMED]), 300) + more

@@ -80,7 +80,7 @@ class Overview:
             self._print(sanitize(words, 1000))
 
     def print_prices(self, plan: Plan, estimate: Mapping[str, float]) -> None:
-        """Print the expected cost of each claim, estimated from the finished runs."""
+        """Print what deciding each claim is expected to cost, estimated from the finished runs."""
         from sweeper.results.collect import Records
         from sweeper.results.summary import print_prices
 
@@ -135,7 +135,10 @@ class Overview:
         return f"; {clock(least)} to {clock(most)} on a CPU as fast as this machine's"
 
     def _flops_per_second(self) -> float:
-        """Return the FLOPs per second of matrix products on one core. Measure a machine once."""
+        """Return the FLOPs per second of matrix products on one core of this machine.
+
+        The first call on a machine measures them and writes them to cache/speed.json.
+        """
         path = self.store.outputs / "cache" / "speed.json"
         machine = socket.gethostname()
         known = read_object(path) or {}

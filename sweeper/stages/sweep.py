@@ -74,8 +74,8 @@ def sweep(
         verbose: whether to list every point of the plan.
 
     Returns:
-        The exit code. 0 if every run of the plan is done and its records can be read, or after a
-        dry run; 1 otherwise.
+        The exit code. It is 0 if every run of the plan is done and its records can be read. It is
+        also 0 after a dry run, and with the option `plan_only`. Otherwise, it is 1.
 
     Raises:
         UserError: the command line is wrong, and nothing was started.

@@ -13,7 +13,7 @@ PIPE_WIDTH = 10_000
 
 
 class Terminal(Console):
-    """The console of a command. If its output is closed, it raises UserError."""
+    """The console of a command. If its output is closed, printing raises UserError."""
 
     def __init__(self) -> None:
         super().__init__(

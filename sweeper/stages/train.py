@@ -53,8 +53,8 @@ def prepare(
         retrain: whether runs of other code are to be trained again.
 
     Raises:
-        UserError: the data cannot be prepared. The message has the last line of the log. Or, with
-            `retrain`, other code has prepared the data.
+        UserError: the data cannot be prepared (the message has the last line of the log), or
+            `retrain` is set and other code has prepared the data.
     """
     distinct: dict[str, str] = {}
     for run, config in configs.items():
@@ -174,7 +174,7 @@ class Executor:
         estimate: Mapping[str, float],
         rounds: Rounds = (),
     ) -> bool:
-        """Freeze a plan, prepare the data and train the runs `left`. Return whether all are done.
+        """Write a plan, prepare the data and train the runs `left`. Return whether all are done.
 
         Args:
             plan: the plan.
@@ -209,7 +209,7 @@ class Executor:
     def freeze(
         self, plan: Plan, estimate: Mapping[str, float], rounds: Rounds = ()
     ) -> None:
-        """Write the records of a plan, and the plan itself."""
+        """Write the records of a plan's runs, and the plan itself. See the function `freeze`."""
         freeze(plan, self.store, estimate, rounds)
 
     def ready(self, plan: Plan, left: Sequence[str]) -> None:
@@ -295,7 +295,7 @@ def _metrics(plan: Plan) -> dict[str, str]:
 def freeze(
     plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: Rounds = ()
 ) -> None:
-    """Write the records of a plan, and the plan itself. Call this before any job starts.
+    """Write the records of a plan's runs, and the plan itself. Call this before any job starts.
 
     If the plan replaces other results of the same name, remove their tables and figures.
 

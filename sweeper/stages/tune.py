@@ -1,10 +1,10 @@
 """Tune hyperparameters with training runs called trials, before the judged runs are planned.
 
-A point is tried by training it with every combination of the values in `experiment.tune.grid`. The
-combination with the best validation metric is chosen. In each arm, the points with the fewest and
-the most parameters (its ends) are tried first. If both choose the same values, all points of the
-arm take them. If the ends disagree, or choose the smallest or largest value of a range, every point
-of the arm is tried.
+To try a point, the sweep trains it with every combination of the values in `experiment.tune.grid`.
+It chooses the combination with the best validation metric. At first, it tries only the smallest and
+the largest model of each arm. If both choose the same values, all points of the arm take these
+values. In two cases, the sweep tries every point of the arm: the two models choose different
+values, or they choose the smallest or largest value of a range.
 
 The trials of an experiment are the runs of another experiment, <experiment>_trials. They are
 planned, collected and drawn like other runs, but are not in the results of the tuned experiment.
@@ -54,8 +54,9 @@ class Search:
 
     Attributes:
         tune: the experiment's section `tune`, with the values added to its ranges so far.
-        most: how many values a range may have, by key.
-        seeds: how many seeds a trial has, keyed by `_trial`. Trials with one seed are left out.
+        most: how many values the range of each key may grow to.
+        seeds: how many seeds each combination of values is tried with at a point. `_trial` makes
+            the keys. Combinations with one seed are left out.
         exhaustive: the arms in which every point is tried. In the other arms, only the smallest and
             the largest model are tried.
     """
@@ -73,11 +74,11 @@ class Search:
     def following(self, table: Table) -> Search:
         """Return the search with the next trials added, or an equal one if all values are chosen.
 
-        The first of these steps that adds trials is taken:
+        Only the first of these steps that adds trials is taken:
 
         1. If the smallest or largest value of a range is best, a further value joins the range.
         2. At each point, the two best combinations are tried with a second seed.
-        3. If their difference may be noise, they are tried with all seeds.
+        3. If the difference between these two may be noise, they are tried with all seeds.
         4. If the smallest and the largest model of an arm choose different values, or the end of a
            range, every point of the arm is tried.
 
@@ -140,7 +141,7 @@ class Search:
 
 
 def _trial(point: Point) -> str:
-    """Return the key of a trial: its arm and its settings as JSON."""
+    """Return the key of a tried combination: the arm and the settings of its point, as JSON."""
     return canonical([point.arm, point.settings])
 
 
@@ -206,12 +207,13 @@ def with_choices(
 ) -> Iterator[Configuration]:
     """Yield each point with its chosen values, and once more for each alternative choice.
 
-    A point without trials takes the values that were chosen for the smallest point of its arm, or
-    for the largest point if it is in the larger half of the arm.
+    A point without trials takes the choice of another model of its arm. Points in the smaller half
+    of the arm take that of the smallest model, and all others that of the largest model.
 
     Args:
         points: the points before tuning.
-        chosen: the choice for each tried point, followed by the alternatives, keyed by `setting`.
+        chosen: for each tried point, the choice followed by its alternatives. `setting` makes the
+            keys.
     """
     values = {}
     for arm in by_arm(points).values():
@@ -311,7 +313,7 @@ class Tuning:
     def whole(self) -> Plan:
         """The trials and the judged runs as one plan.
 
-        Until all values are chosen, the judged runs have the values in the configs.
+        Until all values are chosen, the judged runs have the values of their configs before tuning.
         """
         first, then = self.trials, self.judged or self.plan
         return replace(
@@ -342,7 +344,7 @@ class Tuning:
             self.trials = trials(self.plan, self.searches, self.facts)
 
     def choose(self, executor: Executor) -> Plan | None:
-        """Train trials until all values are chosen. Return the plan to judge.
+        """Train trials until all values are chosen. Return the plan of the judged runs.
 
         Return None if trials failed or were not started.
 
@@ -386,8 +388,8 @@ class Tuning:
         fewest = values + FINALISTS * (CONFIRMED - 1)
         most = math.prod(search.most.values()) + FINALISTS * (len(tune.seeds) - 1)
 
-        # A trial trains the same model for as many steps as the point's final runs, so it costs the
-        # same.
+        # A trial trains the same model for as many steps as a judged run of the point, so it costs
+        # the same.
         planned = [point for point in self.plan.points if point.experiment == name]
         flops = {point.run: self.plan.runs[point.run].flops for point in planned}
         runs = {canonical([point.arm, point.values]): point.run for point in planned}
@@ -423,7 +425,7 @@ class Tuning:
     def _following(self, name: str, table: Table) -> Search:
         """Return the search with the next trials.
 
-        If the next value of a range would make a config invalid, the range stays as it is.
+        If a further value would make a config invalid, do not add it, and let no range grow again.
         """
         search = self.searches[name]
         following = search.following(table)

@@ -66,7 +66,7 @@ def is_drawn(into: Path, table: Table) -> bool:
 
 
 def is_measured(table: Table) -> bool:
-    """Return whether a run of the table is done. Otherwise, there is nothing to draw."""
+    """Return whether at least one run of the table is done, so that there is something to draw."""
     return any(row["state"] == State.DONE for row in table.rows)
 
 
@@ -109,7 +109,7 @@ def _drawn(table: Table, kinds: Sequence[str]) -> dict[str, bytes]:
 
 
 def figure_of(table: Table) -> Figure:
-    """Return the figure of a table. Its key `figure` names the module that draws it."""
+    """Return the figure of a table. The experiment's key `figure` names the drawing module."""
     from matplotlib import rc_context
 
     from sweeper.results.layout import RC

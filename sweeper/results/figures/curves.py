@@ -49,7 +49,7 @@ def curve_keys(given: Sequence[Point], x: str) -> Callable[[Point], Key]:
     """Return a function that maps a point to the key of its curve (see `Key`).
 
     The key has the point's settings except `x` and the keys that always change together with `x`.
-    If an arm does not vary `x`, the first key that it varies takes its place.
+    If an arm does not vary `x`, the first key that the arm varies takes the place of `x`.
     """
     along: dict[str, set[str]] = {}
     for arm in {point.arm for point in given}:

@@ -49,7 +49,7 @@ def write_report(
         tables: the tables.
         verdicts: the verdicts on each table.
         into: the folder of the page; `outputs` by default.
-        refresh_s: reload an open page after this many seconds.
+        refresh_s: reload an open page after this many seconds; None for never.
         faults: a list that collects the errors of figures. If it is None, the first error is
             raised.
 

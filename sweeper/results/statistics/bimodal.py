@@ -10,11 +10,12 @@ from sweeper.results.statistics.sequential import Floats
 # Seeds are bimodal if less than this share of the squared deviations remains within the modes.
 REMAINS = 0.05
 LEAST_DF_OF_SEEDS = 8
-# Points whose variance is below this share of the widest point's do not count, because they say
-# nothing about modes that lie far apart.
+# Only points with at least this share of the largest variance count. Points with a smaller variance
+# say nothing about modes that lie far apart.
 COMPARABLE = 0.1
-# But they count if the widest point's variance is more than this many times their pooled variance.
-# Normal values hardly ever differ so much, so the widest point may be bimodal.
+# The degrees of freedom of the other points count, too, if the largest variance is more than this
+# many times their pooled variance. Variances of normal values hardly ever differ so much. So the
+# point with the largest variance may be bimodal.
 FAR = 64.0
 
 
@@ -23,9 +24,10 @@ def is_bimodal(
 ) -> bool:
     """Return whether the seeds of points are bimodal, so that the mean says little.
 
-    The number of values must exceed the number of modes by LEAST_DF_OF_SEEDS, because two of three
-    seeds often lie close together by chance. With so many normal values, at least a sixth of the
-    squared deviations remains within the modes, so they are hardly ever called bimodal.
+    Few seeds are never called bimodal, because two of three seeds often lie close together by
+    chance. The number of values must exceed the number of modes (two per point) by at least
+    LEAST_DF_OF_SEEDS. Then even normal values leave at least a sixth of the squared deviations
+    within the modes, so they are hardly ever called bimodal.
 
     Args:
         groups: the values of each point, one per seed.

@@ -10,13 +10,13 @@ and of seeds are removed. The prediction counts as four seeds, or as fewer if s2
     df = n - 1 + 4 * min(1, r2 / s2)
     interval: mean(d) +- reach(n, df) * sqrt(v / n)
 
-The prediction adds at most the degrees of freedom that the table has beyond the contrast's own. So
-a table of only two points leads to the paired t-test. `reach` is the boundary of sequential.py. It
-replaces the quantile of t.
+The prediction counts as at most d - (n - 1) seeds, where d is the degrees of freedom of the
+residual mean square. In a table of only two points, this is 0, which leads to the paired t-test.
+`reach` is the boundary of sequential.py. It replaces the quantile of t.
 
-Arms with different seeds are compared by Welch's t-test with the same boundary. Each arm has its
-own values and variance v. For an arm, r2 is the variance within points times the square of the sum
-of |w_p|, and adds no degrees of freedom.
+An arm is a group of points that share their seeds. Arms with different seeds are compared by
+Welch's t-test with the same boundary. Each arm has its own values and variance v. For an arm, r2 is
+the variance within points times the square of the sum of |w_p|. It adds no degrees of freedom.
 """
 
 import math
@@ -97,7 +97,10 @@ def table_of(groups: Sequence[Mapping[int, float]]) -> Table:
 
 
 def first_seeds(table: Table, counts: npt.ArrayLike) -> Table:
-    """Return the table with only the first seeds of each point. `counts` has their number."""
+    """Return the table with only the first seeds of each point.
+
+    `counts` is the number of seeds to keep for each point, of shape (points,).
+    """
     place = (~np.isnan(table)).cumsum(axis=1)
     return np.where(place <= np.asarray(counts)[:, None], table, np.nan)
 
@@ -230,13 +233,16 @@ def share_seeds(one: npt.NDArray[np.bool_], other: npt.NDArray[np.bool_]) -> boo
     They share at least FIRST seeds, or all seeds of one point.
 
     Args:
-        one, other: whether each point was measured with each seed, of shape (seeds,).
+        one, other: a mask for each point, of shape (seeds,): whether it was measured with a seed.
     """
     return bool((one & other).sum() >= min(FIRST, one.sum(), other.sum()))
 
 
 def _arms(there: npt.NDArray[np.bool_]) -> list[list[int]]:
-    """Group points that share seeds, and return the indices of each group."""
+    """Group points that share seeds. Return the indices of the points in each group.
+
+    `there` is True where a point has a value, of shape (points, seeds).
+    """
     arms: list[list[int]] = []
     for point, own in enumerate(there):
         arm = [point]

@@ -51,7 +51,7 @@ def bound(n: int, level: float) -> float:
 
 @lru_cache(maxsize=4096)
 def reach(n: int, df: float, level: float) -> float:
-    """Return the boundary for n seeds, in units of the standard error, if that is estimated.
+    """Return the boundary for n seeds, in units of an estimated standard error.
 
     The standard error has `df` > 0 degrees of freedom. `level` is one-sided.
     """
@@ -61,9 +61,10 @@ def reach(n: int, df: float, level: float) -> float:
 
 
 def crossed(zs: Floats) -> float:
-    """Return the chance that the mean leaves [-z, z] after FIRST, FIRST + 1, ... seeds.
+    """Return the chance that the mean leaves [-z, z] in any of several analyses.
 
-    `zs` holds the z of each analysis in standard errors, of shape (analyses,).
+    There is an analysis after FIRST seeds, after FIRST + 1 seeds, and so on. `zs` holds the z of
+    each analysis in standard errors, of shape (analyses,).
     """
     edges = zs * np.sqrt(np.arange(FIRST, FIRST + len(zs)))
     nodes, weights = _quadrature(edges[0])
