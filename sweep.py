@@ -32,7 +32,8 @@ try:
 except ModuleNotFoundError as missing:
     exit_without_package(missing)
 
-# A shell does not expand ~ after a key, and Hydra accepts it only in quotes.
+# In `data.root=~/text`, a shell does not expand ~, and Hydra rejects a ~ that is not in quotes. So
+# `run` adds the quotes, and the planner expands ~.
 HOME = re.compile(r"^((?:data\.root|paths\.outputs)=)(~/[^'\"]*)$")
 
 
@@ -54,9 +55,9 @@ def run(arguments: list[str]) -> None:
     for folder in (ROOT / "conf", *map(Path, folders)):
         check_yaml(folder)
 
-    # Hydra first composes a config without the experiment, and with one model if several are swept.
-    # It rejects overrides of keys that this config lacks, unless they begin with "++". The planner
-    # checks them later.
+    # Hydra first composes a config without the experiment, and with only one of several models. It
+    # rejects an override of a key that this config lacks, unless the override begins with "++". So
+    # insert "++" here. The planner checks these keys later.
     several = any(re.match("model=.*,", one) for one in arguments)
     free = ("experiment.", "model." if several else "model.options.")
     arguments = [f"++{one}" if one.startswith(free) else one for one in arguments]
@@ -64,7 +65,7 @@ def run(arguments: list[str]) -> None:
         argument.partition("=")[0] for argument in arguments if argument.startswith("-")
     }
 
-    # Leave the arguments unchanged if they have Hydra's other flags, such as --cfg or --help.
+    # With other flags, such as --cfg or --help, Hydra does not sweep. Then change no arguments.
     if flags <= SWEEPS:
         # Hydra rejects overrides on both sides of a flag, so move the flags to the front.
         pairs = [*pairwise(["", *arguments])]  # (argument before it, argument)
@@ -105,12 +106,13 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         sys.exit(130)  # Ctrl-C during planning. During training, the sweep handles it.
     except Exception as problem:
-        # Print an error that the user can correct as one sentence, without a traceback.
+        # If the user can correct the error, print it as one sentence without a traceback.
         size_server().close()
         if not is_user_error(problem):
             raise
         print(f"error: {sanitize(explained(problem), 2000)}", file=sys.stderr)
         sys.exit(2)
     finally:
-        # Otherwise Python searches all imported objects for garbage at exit, which takes 0.2 s.
+        # Without this call, Python searches all imported objects for garbage at exit, which takes
+        # 0.2 s.
         gc.freeze()

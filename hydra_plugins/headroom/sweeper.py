@@ -1,6 +1,7 @@
 """Headroom's plugins for Hydra: a sweeper, and a search path for the yaml files of packages."""
 
-# Hydra executes this file before adding it to sys.modules, so annotations cannot be postponed.
+# Do not add `from __future__ import annotations` here. It fails, because Hydra executes this file
+# before adding it to sys.modules.
 import logging
 import sys
 from pathlib import Path
@@ -59,7 +60,8 @@ class HeadroomSweeper(Sweeper):
                 arguments,
                 composer=Composer(self.loader, section.job.config_name),
                 options=cast(SweepOptions, OmegaConf.to_object(section.sweeper)),
-                # Backends are not launchers of Hydra, so pass only the name.
+                # The name chooses a backend of Headroom (sweeper/run/backends). Backends are not
+                # launchers of Hydra, so Hydra must not instantiate them.
                 launcher=section.runtime.choices["hydra/launcher"],
                 launcher_options=OmegaConf.to_object(section.launcher),
                 verbose=bool(section.verbose),

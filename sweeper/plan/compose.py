@@ -22,7 +22,7 @@ from sweeper.store.identity import leaves, lookup
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 OPEN = "model.options."
-"""Keys with this prefix are listed in no yaml. The architecture checks them."""
+"""The prefix of keys that no yaml lists. The model's architecture checks these keys."""
 # Top-level keys that only the sweep reads. The config of a run leaves them out.
 NOT_PART_OF_A_RUN = ("name", "experiment", "scale", "paths", "metric")
 
@@ -48,7 +48,7 @@ class Composer:
         return "." not in key and bool(self.options(key))
 
     def compose(self, overrides: Iterable[str]) -> DictConfig:
-        """Compose the config, with Hydra's own section. Leave interpolations unresolved.
+        """Compose the config, including the section `hydra`. Leave interpolations unresolved.
 
         Raise UserError if Hydra cannot compose it. For an unknown key or option, the message
         suggests the closest existing name.
@@ -74,7 +74,7 @@ class Composer:
     def base(self, overrides: Iterable[str]) -> RunTemplate:
         """Compose the config of runs with these overrides, and return it as a template.
 
-        Raise UserError if Hydra cannot compose it, or if it names code to call or holds a secret.
+        Raise UserError if Hydra cannot compose the config, or if `refuse_tree` refuses it.
         """
         key = tuple(overrides)
         if key not in self._templates:
@@ -88,7 +88,7 @@ class Composer:
 
 
 class RunTemplate:
-    """A composed config. The method `run` copies it and sets the values of a run."""
+    """A composed config. Its method `run` copies it and sets the values of one run."""
 
     def __init__(
         self, whole: Mapping[str, Any], choices: Mapping[str, str | None] | None = None
@@ -100,12 +100,12 @@ class RunTemplate:
 
     @cached_property
     def resolved(self) -> Mapping[str, Any]:
-        """The whole resolved config, including the keys in `NOT_PART_OF_A_RUN`."""
+        """The config with resolved interpolations, including the keys in `NOT_PART_OF_A_RUN`."""
         return _plain(OmegaConf.create(dict(self._whole)), resolve=True)
 
     @property
     def interpolations(self) -> dict[str, str]:
-        """The values of a run's config that refer to other keys, by dotted key."""
+        """The values that refer to other keys, such as `${seed}`, keyed by dotted key."""
         return {
             key: value
             for key, value in leaves(self._raw).items()
@@ -113,7 +113,7 @@ class RunTemplate:
         }
 
     def has_value(self, key: str, value: Any) -> bool:
-        """Return whether `key` has this value. For a config group, `value` is an option."""
+        """Return whether `key` has this value. For a config group, compare the chosen option."""
         if key in self._choices:
             return bool(self._choices[key] == value)
         found = leaves(self._whole).get(key)

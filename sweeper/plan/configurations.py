@@ -27,19 +27,19 @@ from sweeper.store.plans import describe_values
 
 
 class _Target(NamedTuple):
-    """A target size: the number `match.to`, or the size of a point of the arm `match.to`."""
+    """A size to reach: the number `match.to`, or the size of a point of the arm `match.to`."""
 
     label: str  # describes the target in messages
     size: int
-    # The values of the target point that a matched point copies (`match.same`), and all its values.
-    # Both are empty if the target is a number.
+    # If the target is a point: the values that a matched point copies from it (`match.same`).
     shared: Mapping[str, Any] = {}
+    # If the target is a point: all its values.
     values: Mapping[str, Any] = {}
 
 
 @dataclass
 class Configurations:
-    """The configurations of one experiment, changed by the overrides of a command line."""
+    """A factory of the configurations of one experiment, with the overrides of a command line."""
 
     composer: Composer
     command_line: CommandLine
@@ -65,7 +65,7 @@ class Configurations:
             return
 
         def stage(arm: Arm) -> int:
-            """Return 0 for an unmatched arm, 1 for a matched arm, 2 for an arm with a parent."""
+            """Return the sort key of an arm: unmatched arms first, arms with a parent last."""
             return 2 if arm.parent else 1 if arm.match else 0
 
         for arm in sorted(arms, key=stage):
@@ -95,7 +95,9 @@ class Configurations:
     def _fine_tunings(self) -> Iterator[Configuration]:
         """Yield the fine-tunings of the finished model that the override `parent` names.
 
-        This model replaces the experiment's pre-training, so the arm's own settings do not apply.
+        This model replaces the experiment's pre-training. So ignore the settings of the arm, except
+        for keys that the command line sweeps.
+
         Raise UserError if the experiment has several arms, or an arm that sets `model.head_size`.
         """
         arm, *others = self.experiment.arms.values()
@@ -198,7 +200,8 @@ class Configurations:
                     yield point
             return
 
-        # The label of each point's target, keyed by the values of the point. No point may have two.
+        # The label of each point's target, keyed by the values of the point. No point may have two
+        # targets.
         target_of: dict[str, str] = {}
         for values, target in itertools.product(
             combinations(arm), self._targets(match)
@@ -206,8 +209,8 @@ class Configurations:
             if self._differ_on_swept_keys(values, target.values):
                 continue
             point = self._composed(arm, {**values, **target.shared})
-            # Solving is slow, since it builds models. So check `where` first, unless it uses the
-            # solved key.
+            # Solving is slow, since it builds models. So check `where` before solving, unless the
+            # condition uses the solved key.
             if match.solve in (arm.where or ""):
                 point = self._matched(point, match, target)
             if not holds(arm.where, point.config):
@@ -225,7 +228,7 @@ class Configurations:
             yield point
 
     def _targets(self, match: Match) -> list[_Target]:
-        """Return the target sizes: one number, or the size of each point of another arm."""
+        """Return the target sizes: the number `match.to`, or the size of each point of that arm."""
         if isinstance(match.to, int):
             return [_Target(f"{match.to:,}", match.to)]
         targets = []
@@ -314,7 +317,10 @@ class Configurations:
         )
 
     def _step(self, point: Configuration, match: Match) -> int:
-        """Return `match.multiple_of` as a number. The solution must be a multiple of it."""
+        """Return the number of which the solution must be a multiple.
+
+        It is `match.multiple_of`, or the value of the key that `match.multiple_of` names.
+        """
         step: Any = match.multiple_of
         if isinstance(step, str):
             step = leaves(point.config).get(step)
@@ -325,7 +331,7 @@ class Configurations:
         return step
 
     def _composed(self, arm: Arm, values: Mapping[str, Any]) -> Configuration:
-        """Compose the config of a point of an arm without a parent."""
+        """Return the configuration of a point, with these `values`. `arm` has no parent arm."""
         template, plain = self._template({**arm.set, **values})
         config = template.run(plain)
         if config["parent"] is not None:
@@ -378,7 +384,8 @@ class Configurations:
     ) -> tuple[RunTemplate, dict[str, Any]]:
         """Compose a template from the command line and the config group options in `settings`.
 
-        Return the template and the other keys of `settings`, which the template does not set.
+        Return (template, keys). `keys` has the other entries of `settings`, which the template does
+        not set.
         """
         yaml = self.experiment.yaml
         groups = {k: v for k, v in settings.items() if self.composer.is_group(k)}
@@ -419,8 +426,8 @@ class Configurations:
         """Return the config of a run that starts from the weights and tokenizer of `parent`.
 
         If the task stays the same, this is the parent's config, changed by `settings`. If
-        `settings` choose another task, this is the config of that task with the parent's model. Its
-        dropout is that of the new task, since dropout has no weights.
+        `settings` choose another task, this is the config of that task with the parent's model. The
+        dropout then comes from the new task, since dropout has no weights.
         """
         task = parent["task"]["name"]
         template, plain = self._template({"task": task, **settings})

@@ -13,7 +13,9 @@ from sweeper.plan.hydra_errors import no_experiment_in, unknown_key
 from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.plans import ERROR
 
-SPLIT = "validation/"
+SPLIT = (
+    "validation/"  # the names of all metrics of the validation split begin with this
+)
 # The trials that tune the experiment NAME have a plan of their own, named NAME_trials.
 SUFFIX = "_trials"
 LARGEST_SEED = 2**32 - 1  # NumPy's random generators accept no larger seed
@@ -35,7 +37,7 @@ class Tune:
     with the second seed. If their results are still too close, it trains both with all other seeds.
     """
 
-    # The values to try for each key. All combinations are tried.
+    # The values to try for each key. Tuning tries all combinations of values.
     grid: dict[str, list[Any]] = field(default_factory=dict)
     by: str = "validation/loss"  # the metric that chooses the values
     # The seeds of the trials. The experiment's own runs may not use them.
@@ -61,7 +63,7 @@ Pretrainings = StrEnum("Pretrainings", ["each", "one"])
 
 @dataclass(config=_CONFIG)
 class Margin:
-    """The largest difference in a metric that does not matter, and the reason why."""
+    """The largest difference in a metric that does not matter, and why it does not matter."""
 
     size: Any  # a number in the metric's unit, or a percentage of the metric ("1 %")
     # A sentence that justifies the size.
@@ -258,8 +260,8 @@ def at_end(values: Sequence[Any], best: Any) -> bool:
 def beyond(values: Sequence[Any], best: Any) -> Any:
     """Return the next value to try, one geometric step beyond `best`, or None.
 
-    There is no next value if `best` lies between other `values`, or if a value is not a number
-    above 0.
+    For example, `beyond([1, 2, 4], 4)` is 8. There is no next value if `best` lies between other
+    `values`, or if a value is not a number above 0.
     """
     if not at_end(values, best) or min(values) <= 0:
         return None
@@ -276,13 +278,12 @@ def with_command_line(
 ) -> Experiment:
     """Return the experiment with its arms changed by the command line.
 
-    Unless the command line chooses a figure, replace the experiment's figure by `curves` in two
-    cases:
+    The figure that the yaml names may not fit the changed arms. So replace it by `curves` in these
+    two cases, unless the command line sets `experiment.figure`:
 
-    - The command line sweeps a key that an unmatched arm of the yaml does not sweep. The
-      experiment's own figure would join points with different values of this key.
-    - The command line sets `experiment.x`. The experiment's own figure may always have the same
-      x-axis.
+    - The command line sweeps a key that an unmatched arm of the yaml does not sweep. The figure of
+      the yaml would join points with different values of this key.
+    - The command line sets `experiment.x`. The figure of the yaml may ignore it.
 
     Args:
         experiment: the experiment as its yaml describes it.
@@ -303,8 +304,8 @@ def with_command_line(
         kept = {
             key: value for key, value in arm.set.items() if key not in {*axes, *fixed}
         }
-        # The arm may sweep such a key together with others, as in "model.heads,model.layers".
-        # Append an axis for the key alone. It overrides the earlier axis.
+        # An arm may sweep a fixed key together with others, as in "model.heads,model.layers". So
+        # append an axis that has only the fixed key. It overrides the earlier axis.
         alone = {key: [fixed[key]] for key in arm.swept if key in fixed}
         return replace(arm, set=kept, grid={**arm.grid, **alone, **axes})
 
@@ -378,7 +379,7 @@ def read_experiment(
 def _with_overrides(
     whole: Mapping[str, Any], overrides: Mapping[str, Any], scale: str
 ) -> dict[str, Any]:
-    """Return an experiment's section, changed by the overrides `experiment.<key>`."""
+    """Return the section `experiment` of a yaml, changed by overrides of its keys."""
     changed = dict(whole)
     for key, value in overrides.items():
         first, *parts = key.split(".")
@@ -491,9 +492,10 @@ def _check_arm(experiment: Experiment, arm: Arm) -> None:
 
 
 def _check_match(where: str, match: Match, others: Sequence[Arm]) -> None:
-    """Raise UserError if a match has no valid target, or a key that does not fit the target.
+    """Raise UserError if `match` has no valid target. The target is a number or an unmatched arm.
 
-    `others`: the other arms of the experiment.
+    Also raise UserError if the target is a number and `match` has `where` or `same`. These keys
+    choose points of an arm. `others`: the other arms of the experiment.
     """
     target = match.to
     if isinstance(target, int):
@@ -524,7 +526,7 @@ def _check_margin(where: str, margin: Margin) -> None:
 
 
 def _overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge `over` into a copy of `base`, key by key at every level. Replace lists."""
+    """Merge `over` into a copy of `base`, key by key at every level. Replace lists as a whole."""
     merged = dict(base)
     for key, value in over.items():
         old = merged.get(key)

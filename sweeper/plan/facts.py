@@ -1,4 +1,7 @@
-"""Ask the size server for sizes of models and facts about texts, and cache the answers."""
+"""Ask the size server for sizes of models and facts about texts, and cache the answers.
+
+The size server is a process that builds models and counts their parameters (size_server.py).
+"""
 
 import contextlib
 import os
@@ -17,7 +20,9 @@ from sweeper.store.errors import UserError
 from sweeper.store.identity import digest_of
 from sweeper.store.numbers import plural
 
-Size = dict[str, int | float]  # only `width`, a mean over the layers, may be a float
+# The size of a model, such as {"params_total": 26900}. Only `width`, the mean over the layers, may
+# be a float.
+Size = dict[str, int | float]
 SAME_SIZE = ("seed", "data", "parent")
 """Keys of a config that do not change the size of its model."""
 
@@ -29,15 +34,15 @@ class _Cache(TypedDict):
 
 
 class Invalid(UserError):
-    """Raised for an invalid config. `str(error)` says why it is invalid."""
+    """The error for an invalid config. `str(error)` says why the config is invalid."""
 
 
 @dataclass
 class Facts:
     """A cached interface to the size server, for sizes of models and facts about training texts.
 
-    Sizes are `params_total`, `flops_per_token` and others. The cache is keyed by config. It starts
-    empty again if the code that computes the answers has changed. Users may delete its file.
+    Sizes are `params_total`, `flops_per_token` and others. The cache is a file, keyed by config.
+    Users may delete it. If the code that computes the answers has changed, the cache starts empty.
     """
 
     process: SizeServer

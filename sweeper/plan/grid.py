@@ -1,4 +1,4 @@
-"""Combine the values of an arm's grid, limit the number of points, and evaluate conditions."""
+"""Combine the values of an arm's grid, limit the number of points, and evaluate `where`."""
 
 import ast
 import itertools
@@ -13,7 +13,7 @@ from sweeper.store.identity import lookup
 
 
 def combinations(arm: Arm) -> list[dict[str, Any]]:
-    """Return the distinct combinations of an arm's values, as dicts from keys to values.
+    """Return the distinct points of an arm's grid, each as a dict from config keys to values.
 
     The last axis varies fastest. An axis may set several keys together, as in
     `model.heads,model.layers: [[8, 2], [9, 3]]`. If two axes set the same key, the later one wins.
@@ -71,11 +71,12 @@ _LONGEST = 500  # the longest condition, in characters
 
 
 def holds(expression: str | None, config: Mapping[str, Any]) -> bool:
-    """Return whether the condition `expression` holds for a run's config. None always holds.
+    """Return whether a condition holds for a run's config. None always holds.
 
-    A condition may use keys of the config, numbers, strings, lists, + - * / // %, comparisons,
-    `in`, `and`, `or` and `not`. Raise UserError for anything else. The expression is parsed with
-    `ast` and evaluated here, never executed as Python code.
+    An example is `model.embedding_size % model.heads == 0`. A condition may use keys of the config,
+    numbers, strings, lists, + - * / // %, comparisons, `in`, `and`, `or` and `not`. Raise UserError
+    for anything else. The expression is parsed with `ast` and evaluated here, never executed as
+    Python code.
     """
     if expression is None:
         return True

@@ -29,9 +29,9 @@ NO_EXPERIMENT = (
 def is_user_error(problem: Exception) -> bool:
     """Return whether the user can correct the problem, so that a traceback would not help.
 
-    This holds for errors of Hydra, OmegaConf, yaml and the operating system, and for a missing
-    library. Hydra raises ValueError for a few mistakes, but so may bugs in Headroom. So a
-    ValueError counts only if a module of Hydra raised it.
+    The user can correct errors of Hydra, OmegaConf, yaml and the operating system, and a missing
+    library. Hydra raises ValueError for a few mistakes of users, but bugs in Headroom may raise it,
+    too. So a ValueError counts only if a module of Hydra raised it.
     """
     *_, (frame, _) = traceback.walk_tb(problem.__traceback__)
     by_hydra = str(frame.f_globals.get("__name__")).startswith("hydra.")
@@ -42,7 +42,7 @@ def is_user_error(problem: Exception) -> bool:
 
 
 def explained(problem: Exception) -> UserError:
-    """Convert an error that Hydra raised while composing a config into a UserError."""
+    """Convert an error, such as one of Hydra, into a UserError. Return a UserError unchanged."""
     if isinstance(problem, UserError):
         return problem
     if mark := getattr(problem, "problem_mark", None):
@@ -153,13 +153,13 @@ REMOVED = {
 }
 """Keys and options of earlier versions, and what to do instead.
 
-A key also stands for longer keys that contain it: `tune.steps` for `experiment.tune.steps`. A `*`
-stands for any text.
+A key also matches longer keys that contain it. For example, `tune.steps` matches
+`experiment.tune.steps`. A `*` matches any text.
 """
 
 
 def unknown_key(key: str, known: Iterable[str]) -> UserError:
-    """Return the UserError for a key that does not exist. Suggest the closest `known` keys."""
+    """Return the UserError for an unknown key. Its message suggests similar `known` keys."""
     for removed, remedy in REMOVED.items():
         if fnmatchcase(f".{key}.", f"*.{removed}.*"):
             return UserError(f"{sanitize(key)} was removed: {remedy}.")

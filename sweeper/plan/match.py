@@ -28,17 +28,17 @@ class _NoValidModel(Exception):
 def solve(
     count: Callable[[int], int | UserError], target: int, *, step: int = 1
 ) -> tuple[int, int]:
-    """Return the value of the key that brings the model's size nearest to `target`, and this size.
+    """Return the value of a key that brings a model's size nearest to `target`, and this size.
 
     Args:
-        count: returns the size of the model for a value of the key, or an error if the model is
-            invalid.
+        count: a function that takes a value of the key and returns the size of the model. For an
+            invalid model, it returns an error.
         target: the wanted size.
-        step: only multiples of this number are tried.
+        step: try only multiples of this number.
 
     Raises:
-        UserError: no multiple of `step` gives a valid model, or the size does not change, or the
-            size falls as the key grows.
+        UserError: no value of the key solves the problem. For example, the size does not depend on
+            the key, or it falls as the key grows.
     """
     known: dict[int, int | UserError] = {}
 
@@ -82,9 +82,9 @@ def solve(
 
 
 def _guess(first: list[int], target: int) -> int:
-    """Return where a parabola reaches `target`, rounded down.
+    """Return the x at which a parabola reaches `target`, rounded down, but at least 1.
 
-    `first` holds the values of the parabola at 1, 2 and 3.
+    `first` holds the values of the parabola at x = 1, 2 and 3.
     """
     slope, bend = first[1] - first[0], first[2] - 2 * first[1] + first[0]
 
@@ -96,7 +96,10 @@ def _guess(first: list[int], target: int) -> int:
 
 
 def _last_not_above(at: Callable[[int], int], target: int, guess: int) -> int:
-    """Return the largest number m with `at(m) <= target`, or 0 if there is none."""
+    """Return the largest number m with `at(m) <= target`, or 0 if there is none.
+
+    `guess` is an estimate of m. A good one saves calls of `at`.
+    """
     if at(1) > target:
         return 0
     low, high = 1, guess + 1
@@ -116,8 +119,8 @@ def _valid_multiples(
 ) -> Iterator[int]:
     """Yield the multiples of the step that give a valid model, in ascending order.
 
-    Stop after the first model that is larger than `target`, but yield at least two multiples. Give
-    up after GAP multiples in a row without a valid model.
+    Stop after the first model that is larger than `target`, but yield at least two multiples. Also
+    stop after GAP multiples in a row without a valid model.
     """
     last = 0
     for multiple in range(1, MOST_TRIED + 1):

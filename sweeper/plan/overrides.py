@@ -38,12 +38,12 @@ def outputs_override(outputs: str | Path) -> str:
 
 @dataclass(frozen=True)
 class CommandLine:
-    """The overrides of a command line. Their keys are stored without plus signs.
+    """The overrides of a command line. Their keys are stored without leading plus signs.
 
     Attributes:
         fixed: the overrides that set one value, such as "model.heads=8", by key.
-        values: the parsed values of these overrides, by key.
-        axes: the lists of values of the other overrides, by key.
+        values: the parsed values of the overrides in `fixed`, by key.
+        axes: the values to sweep, by key, such as [4, 8] for "model.heads=4,8".
         experiments: the names of the chosen experiments.
     """
 
@@ -92,7 +92,7 @@ def read(
 
 
 def _parsed(arguments: Iterable[str], composer: Composer) -> dict[str, Override]:
-    """Parse and check overrides. Return them keyed by their keys without plus signs."""
+    """Parse and check overrides. Return each override by its key, without leading plus signs."""
     by_key: dict[str, Override] = {}
     parser = OverridesParser.create(composer.loader)
     try:
@@ -132,7 +132,7 @@ def _listed(key: str, override: Override, composer: Composer) -> list[Any]:
 
 
 def _check_axis(key: str, values: list[Any]) -> None:
-    """Raise UserError for a key that cannot have several values."""
+    """Raise UserError if `key` cannot be swept, such as `scale` or `name`."""
     listed = ",".join(map(str, values))
     if key.startswith("experiment."):
         remedy = (
@@ -208,9 +208,10 @@ def name_of(
 ) -> str:
     """Return the default name for the results of a command line.
 
-    This is the name of the experiment or, without one, `grid` or `run`. If overrides can change
-    results, append a hash of them. Ignore overrides that repeat the value in the config, and an
-    override of the seeds that only adds seeds.
+    The name begins with that of the experiment. Without an experiment, it begins with `grid` if a
+    key other than `seed` is swept, else with `run`. If overrides can change results, append a hash
+    of these overrides. Ignore an override that repeats the value in the config. Also ignore `seed`
+    if it only adds seeds to those of the config.
     """
     base = "grid" if command_line.axes.keys() - {"seed"} else "run"
     if experiment:

@@ -1,4 +1,4 @@
-"""Find the parent from whose weights a run starts, and check that the two fit."""
+"""Find the parent of a run, and check that the run can start from the parent's weights."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,9 +19,9 @@ _TOKENIZER = ("tokenizer", "vocabulary_size", "tokenizer_lines", "joined", "docu
 
 @dataclass
 class Parents:
-    """The finished runs that the key `parent` names.
+    """The finished runs that the config key `parent` names.
 
-    Its value is the id of a run, or a folder that Hugging Face's `transformers` saved.
+    The value of the key is the id of a run, or a folder that Hugging Face's `transformers` saved.
     """
 
     store: RunStore
@@ -92,7 +92,7 @@ def _check_model(config: Mapping[str, Any], parent: Mapping[str, Any]) -> None:
 
 
 def _check_same_tokenizer(config: Mapping[str, Any], parent: Mapping[str, Any]) -> None:
-    """Raise UserError if a run would train another tokenizer than its parent in the same plan."""
+    """Raise UserError if a run and its parent in the same plan need different tokenizers."""
     same_task = config["task"]["name"] == parent["task"]["name"]
     if same_task and config["task"].get("tokenizer") is None:
         _check_equal(_tokenizer_keys(config), _tokenizer_keys(parent), config["parent"])

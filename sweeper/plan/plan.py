@@ -23,7 +23,15 @@ Rounds = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Matched:
-    """The target size of a matched point, and the size that its model achieves."""
+    """The target size of a matched point, and the size that its model achieves.
+
+    Attributes:
+        to: a description of the target, such as "standard heads=8".
+        count: the measure of size, such as "params_total".
+        target: the target size.
+        achieved: the size of the point's model.
+        error: achieved / target - 1.
+    """
 
     to: str
     count: str
@@ -34,7 +42,7 @@ class Matched:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Values that tuning chose for a point, and the trial runs behind the choice."""
+    """The values that tuning chose for a point, and the ids of the trial runs that it compared."""
 
     values: Mapping[str, Any]
     trials: Sequence[str]
@@ -46,7 +54,8 @@ class Configuration:
 
     Attributes:
         arm: the arm.
-        values: the values from the arm's grid, and the value of the solved key.
+        values: the values of the keys in the arm's grid. In a matched arm, also the value of the
+            solved key.
         config: the config of the point's runs. Each run replaces its seed, unless `once` is True.
         size: the size of the model.
         matched: the target size and the achieved one, if the arm is matched.

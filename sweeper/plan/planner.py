@@ -5,8 +5,10 @@ configurations.py composes the configs of every arm, solves for matched sizes (m
 the size server for the size of each model. seeds.py makes points and runs from them, and parents.py
 checks the runs that start from another run.
 
-A `Plan` is in memory only. This file is stop 2 of the road through the code in CONTRIBUTING.md.
-Read configurations.py and match.py next, and then run/schedule.py.
+A `Plan` is an object in memory. sweeper/store/plans.py writes it to disk.
+
+This file is stop 2 of the road through the code in CONTRIBUTING.md. Read configurations.py and
+match.py next, and then run/schedule.py.
 """
 
 import math
@@ -203,9 +205,10 @@ def _grid(template: RunTemplate, axes: Mapping[str, list[Any]]) -> Experiment:
 
 
 def _check_interpolations(experiment: Experiment, template: RunTemplate) -> None:
-    """Raise UserError if a value refers to a key that is set after interpolations are resolved.
+    """Raise UserError if a value refers to a key that is set later, as in `${seed}`.
 
-    These keys are the seed, the tuned keys, and the keys that matching solves for.
+    The seed, the tuned keys and the keys that matching solves for are set after interpolations are
+    resolved.
     """
     later = {"seed"} | {
         arm.match.solve for arm in experiment.arms.values() if arm.match
@@ -223,7 +226,7 @@ def _check_interpolations(experiment: Experiment, template: RunTemplate) -> None
 
 
 def _texts(points: Sequence[Configuration], facts: Facts) -> str:
-    """Describe the training texts of an experiment.
+    """Return a one-line description of the training texts of an experiment.
 
     Leave out the texts of points with a parent, unless all points have one.
     """
@@ -239,7 +242,7 @@ def _check_results(
 ) -> None:
     """Raise UserError if an experiment names a figure, claim, metric or key that does not exist.
 
-    results/judge.py checks whether the points can decide a claim.
+    This function does not check whether the points can decide a claim. results/judge.py does.
     """
     name = experiment.yaml or experiment.name
     section = f"experiment={name}: experiment"

@@ -1,8 +1,8 @@
-"""Refuse configs that name code to run or hold secrets.
+"""Refuse configs that name code to run, or that contain secrets.
 
-Hydra calls the function that a `_target_` names, and a resolver can copy environment variables into
-saved files. Headroom needs neither, since it finds tasks and models by name. The checks also cover
-the yaml files in the folder that `--config-dir` names.
+Hydra calls the function that a `_target_` names. A resolver such as `${oc.env:KEY}` can copy
+environment variables into saved files. Headroom needs neither, since it finds tasks and models by
+name. The checks also cover the yaml files in the folder that `--config-dir` names.
 """
 
 import math
@@ -19,7 +19,8 @@ LARGE = re.compile(rf"\d{{{LONGEST_NUMBER + 1}}}")
 SECRET = re.compile(
     r"(?i)(api_?key|secret|passw(or)?d|credential|authorization|(^|_)token$)"
 )
-# Matches paths and names with a suffix. Config groups accept only the plain name of a yaml file.
+# Matches paths such as ../other, and names with a suffix such as tiny.yaml. A config group accepts
+# only the name of one of its files, without the suffix.
 AWAY = re.compile(r"[/\\$~]|\.\.|\.ya?ml(,|$)")
 RESOLVER = re.compile(r"\$\{\s*[\w.]+\s*:")
 # A command line may set only these parts of Hydra's own section.
@@ -42,9 +43,10 @@ PRINTS = frozenset(
 
 
 def refuse_arguments(arguments: list[str]) -> None:
-    """Raise UserError for arguments that must not reach Hydra.
+    """Raise UserError for arguments that must not reach Hydra, such as unknown flags.
 
-    Hydra acts on flags, and parses values, before it calls the sweep.
+    sweep.py calls this before it calls Hydra, because Hydra acts on flags and parses values before
+    it calls the sweeper.
     """
     for before, argument in pairwise(["", *arguments]):
         flag = argument.partition("=")[0]
@@ -88,7 +90,7 @@ def refuse_key(key: str) -> None:
 
 
 def refuse_path(key: str, value: str) -> None:
-    """Raise UserError if an override chooses a yaml file by its path."""
+    """Raise UserError if an override chooses a yaml file by its path, as in `model=../other`."""
     if AWAY.search(value) or ".." in key:
         raise UserError(
             f"{sanitize(key)}={sanitize(value)}: expected the name of a file in "
@@ -97,7 +99,15 @@ def refuse_path(key: str, value: str) -> None:
 
 
 def refuse_tree(tree: Any) -> None:
-    """Raise UserError if an unresolved config names code to call or holds a secret."""
+    """Raise UserError if a config has a key or value that may be harmful.
+
+    `tree` is the config before interpolations are resolved. These are refused:
+
+    - keys that name code to call, such as `_target_`
+    - keys for secrets, such as `api_key`
+    - resolvers, such as `${oc.env:HOME}`
+    - infinite numbers and NaN
+    """
     for key, value in _nodes(tree):
         name = key.rpartition(".")[2]
         if CALLS.fullmatch(name):

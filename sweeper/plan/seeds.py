@@ -86,7 +86,8 @@ def _more_seeds(
     counts: dict[str, int] = {}
     for name, least in zip(names, own, strict=True):
         counts[name] = max(least, wanted.get(name, 0), counts.get(name, 0))
-    # Visit children before their parents, so that a number also reaches the grandparents.
+    # Visit children before their parents, so that the number of a child also reaches its
+    # grandparents.
     for one, name in zip(reversed(found), reversed(names), strict=True):
         if one.parent:
             parent = first_run(one.parent)
@@ -97,8 +98,10 @@ def _more_seeds(
 def _seeds(one: Configuration, experiment: Experiment, number: int) -> list[int]:
     """Return the first `number` seeds of a configuration.
 
-    The seeds that it or the experiment lists come first. The next larger numbers follow, and then
-    the smallest ones, without the seeds of tuning trials.
+    First come the seeds that the configuration or its experiment lists. Larger numbers follow, and
+    then the unused numbers from 0. These further seeds exclude the seeds of tuning trials. For
+    example, after the seeds [5, 7] come 8, 9 and so on. If `once` is True, return only the seed in
+    the config.
     """
     if one.once:
         return [one.config["seed"]]

@@ -111,9 +111,10 @@ def _table(
     *,
     narrow: bool = False,
 ) -> Table:
-    """Return the table of points.
+    """Return the table of points. Each entry of `rows` has all seeds of one point.
 
-    If `narrow`, show no size but `params`, and write the target of a match below its point.
+    If `narrow` is True, show only the size `params`, and write the target of a match below its
+    point.
     """
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("arm", overflow="fold")

@@ -11,12 +11,14 @@ from sweeper.store.files import canonical
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, Taken
 
-# Before any run has finished, assume that its start and evaluation take this many seconds.
+# Until a similar run is measured, assume that the start and the evaluation of a run take this many
+# seconds.
 OVERHEAD_S = 1.0
 OTHERS = 50  # read at most this many finished runs of other plans
-# Keep this many measurements of similar runs. Drop older ones, since a machine's load changes.
+# Keep this many measurements for each group of similar runs. Drop older ones, since the load of a
+# machine changes.
 NEWEST = 20
-# Ignore the speed of a run that has trained a smaller share of its steps than this.
+# If a run has trained less than this share of its steps, do not use its speed.
 ENOUGH = 0.05
 # Estimate a run from runs of other tasks only if they have at least this share of its FLOPs. Tiny
 # models can take 100 times as long for each FLOP.
@@ -26,9 +28,13 @@ COMPARABLE = 1 / 30
 class Throughput:
     """An estimator of how long runs take on one kind of device, based on measured runs.
 
-    Each estimate is a median over a group of measured runs. The first of these groups that is not
-    empty is used: the run itself, runs with the same model and task, runs with the same task, all
-    runs with comparable FLOPs.
+    Each estimate is a median over a group of measured runs. The estimator uses the first of these
+    groups that has a measured run:
+
+    1. the run itself
+    2. runs with the same model and task
+    3. runs with the same task
+    4. all runs with comparable FLOPs
 
     Args:
         assumed: the seconds per FLOP to assume before anything is measured; 0 if unknown.
@@ -37,7 +43,7 @@ class Throughput:
     def __init__(self, assumed: float = 0.0) -> None:
         self._assumed = assumed
         # The seconds per FLOP of training, and the seconds of overhead (start and evaluation). Both
-        # dicts have the form {group of similar runs: {run id: seconds}}.
+        # dicts have the form {name of a group of similar runs: {run id: measured value}}.
         self._per_flop: dict[str, dict[str, float]] = {}
         self._overhead: dict[str, dict[str, float]] = {}
         self._similar: dict[str, list[str]] = {}  # maps a run id to the run's groups
@@ -50,7 +56,7 @@ class Throughput:
     def learn(
         self, run: Record, training: float, overhead: float | None, share: float = 1.0
     ) -> None:
-        """Record how long a run took, in place of an earlier measurement.
+        """Record how long a run took. This replaces an earlier measurement of the same run.
 
         Args:
             run: the run.
@@ -80,8 +86,8 @@ class Throughput:
         self._flops[run.id] = run.flops
         for name in self._groups(run):
             group = known.setdefault(name, {})
-            # Remove the old value first, so that the dict keeps its values in the order of their
-            # age.
+            # Remove the old value first, so that the dict stays sorted from the oldest value to the
+            # newest.
             group.pop(run.id, None)
             group[run.id] = value
             if len(group) > NEWEST:
@@ -111,7 +117,7 @@ class Throughput:
 
 
 class Backend(Protocol):
-    """The only attribute of a backend that this module reads."""
+    """A backend (sweeper/run/backend.py), with the only attribute that this module reads."""
 
     device: str  # "cpu" or "gpu"
 
@@ -125,7 +131,8 @@ def device_of(plan: Plan, backend: Backend) -> str:
 def measured(plan: Plan, store: RunStore, backend: Backend) -> Throughput:
     """Return a Throughput that has learned from finished runs of a plan.
 
-    For tasks without a finished run in the plan, it learns from the newest runs of other plans.
+    If a task has no finished run in the plan, also learn from the newest finished runs of this task
+    in other plans.
     """
     device = device_of(plan, backend)
     own = list(_finished(plan.runs.values(), store, device))

@@ -79,8 +79,9 @@ class Job:
 
     Attributes:
         run: the id of the run.
-        cost: its training FLOPs. Among jobs of equal rank, those with more FLOPs start first.
-        parent: the id of the run whose weights it starts from, or None.
+        cost: the training FLOPs of the run. Among jobs of equal rank, those with more FLOPs start
+            first.
+        parent: the id of the run whose weights this run starts from, or None.
         rank: jobs with lower ranks start first.
     """
 
@@ -95,7 +96,8 @@ class Backend(Protocol):
 
     Attributes:
         code: the folder of the code that jobs execute. The local backend does not use it.
-        poll_s: the shortest time between two polls of a job. It limits the load on shared disks.
+        poll_s: the shortest time between two polls of a job, in seconds. It limits the load on
+            shared disks.
         queues: whether `start` accepts a run whose parent is still running.
         slots: how many runs the backend executes at the same time. Each run takes up one slot.
         device: "cpu" or "gpu".
@@ -152,5 +154,8 @@ class Backend(Protocol):
         return ""
 
     def exit_reason(self, job: int) -> str:
-        """Return why an ended job must not start again, such as `scancel`. Return "" if it may."""
+        """Return why the run of an ended job must not start again, or "" if it may start again.
+
+        For example, the user cancelled the job with scancel.
+        """
         return ""

@@ -57,7 +57,10 @@ class Breaker:
             )
 
     def failed(self, run: str, status: Status) -> None:
-        """Count the failure of a run that the schedule will not start again."""
+        """Count the failure of a run that the schedule will not start again.
+
+        Trip if this is the last of `equal_failures` failures in a row with the same reason.
+        """
         if status.cause in OWN or not self.policy.equal_failures:
             return
         reason = re.sub(r"\d+", "#", status.reason.replace(run, "#"))
@@ -105,10 +108,12 @@ class Watchdog:
 
     A hanging process may still write heartbeats, for example if a library loops forever. So only
     finished batches (`work` in the heartbeat) and changes of step and phase count as progress. A
-    hanging attempt first gets SIGUSR1, then SIGTERM, and `grace_s` seconds later SIGKILL.
+    hanging attempt first gets SIGUSR1, so that it writes the stack of each thread to its log. Then
+    it gets SIGTERM, and `grace_s` seconds later SIGKILL.
 
     Attributes:
-        limit_s: the longest time without progress, in seconds. It is longer for slow batches.
+        limit_s: the longest time without progress, in seconds. If batches are slow, the limit is
+            longer (see SLOW).
         grace_s: the seconds between SIGTERM and SIGKILL.
         clock: a function that returns the time in seconds.
     """

@@ -47,7 +47,7 @@ def remaining(duration: Taken, share: float) -> float:
     """Return the seconds that a run takes from a checkpoint to its end.
 
     Args:
-        duration: the duration of the run from its first step.
+        duration: the duration of the whole run.
         share: the fraction of the run's steps before the checkpoint.
     """
     return duration.training * (1 - share) + duration.overhead

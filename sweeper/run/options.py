@@ -101,12 +101,12 @@ class SweepOptions(LimitedOptions):
 
         Args:
             status: the status of the failed run.
-            tries: how many times the run was started.
+            tries: how many times the run was started since it last reached a new highest step.
         """
         if status.cause not in TRANSIENT:
             return False
         return status.cause is Cause.DISK_FULL or tries < self.tries
 
     def wait(self, tries: int) -> float:
-        """Return the seconds to wait before the next start. They double with each try."""
+        """Return the seconds to wait before the next start. The wait doubles with each try."""
         return float(min(LONGEST_WAIT_S, self.wait_s * 2 ** (min(tries, 32) - 1)))

@@ -26,7 +26,7 @@ AFTER = 0.85
 PACE_S = 3.0  # observe a run for this long before using its speed
 HEARTBEAT_S = 60.0  # print a line to a log at least this often
 BAR_WIDTH = 40
-REST = 20  # reuse an estimate for this many times as long as it took to compute
+REST = 20  # if an estimate took t seconds to compute, reuse it for REST * t seconds
 
 Learn = Callable[[str, float, float | None, float], None]
 """A function `learn(run, training, overhead, share)` that updates the estimates.
@@ -41,9 +41,10 @@ class _Running:
     """The progress of a running job.
 
     Attributes:
-        at: the time when the job last reported a new step, or started.
+        at: the time of the last report of a new step. Before the first report, the time of the
+            start.
         share: the fraction of the steps that was done at the time `at`.
-        overhead: the fraction of the overhead (start and evaluation) that was left at that time.
+        overhead: the fraction of the overhead (start and evaluation) that was left at `at`.
         first: the time of the first reported step, and the fraction of steps done then.
         heartbeat: the newest heartbeat.
     """
@@ -136,7 +137,7 @@ class TimeLeft:
                 for run, state in schedule.states.items()
                 if state.phase is Phase.WAITING
             }
-            # The schedule starts no more jobs, so do not count the waiting ones.
+            # If the schedule starts no more jobs, do not count the waiting jobs.
             if schedule.stopping or schedule.breaker.tripped:
                 waiting = {}
             under_way = {run: self.of_run(run) for run in self._running}

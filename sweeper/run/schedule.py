@@ -1,10 +1,10 @@
 """The schedule of a sweep. It starts the jobs, parents first, and reacts when a job ends.
 
 A job trains one run, whose record is on disk already. The backend decides where the job executes:
-on this machine, in Slurm or in Ray. When the schedule ends, each run is done or failed.
+on this machine, in Slurm or in Ray. `Phase` lists the phases of a run, such as done or failed.
 
-This file is stop 4 of the road through the code in CONTRIBUTING.md. Read tasks/training/job.py
-next, which a job executes.
+This file is stop 4 of the road through the code in CONTRIBUTING.md. Next read
+tasks/training/job.py, the code that a job executes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sweeper.store.liveness import send
 from sweeper.store.runs import Run, RunStore, State, Status, running
 
 POLL_S = 0.5  # seconds between two checks for ended jobs, and between two updates of the display
-# If more runs than this are running, poll each of them less often, to spare the file server.
+# If more runs than this are running, poll each run less often. This spares the file server.
 MANY = 15
 
 
@@ -35,7 +35,7 @@ class Phase(StrEnum):
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
-    BLOCKED = "blocked"
+    BLOCKED = "blocked"  # its parent failed or is blocked
     # Ctrl-C or SIGTERM stopped the run. Repeating the command continues it.
     STOPPED = "stopped"
 
@@ -51,8 +51,9 @@ class JobState:
             execute.
         handle: the backend's handle of the job. None while another sweep's process trains the run.
         own: whether this sweep has ever started the run.
-        before: the number of the newest attempt that the run had when this sweep last started it.
-            0 if it had none, or if the backend has a queue.
+        before: the number of the newest attempt when this sweep last started the run. If this
+            attempt is still the newest when the job ends, the job began no attempt. 0 if there was
+            none, or if the backend has a queue.
         tries: the number of starts since an attempt last reached a new highest step.
         furthest: the highest step of any attempt.
         not_before: the earliest time of the next start.
@@ -247,7 +248,11 @@ class Schedule:
                     yield state
 
     def _free(self) -> list[int]:
-        """Return the free slots. Leave one out for each run of another sweep in an unknown slot."""
+        """Return the free slots.
+
+        The slot of a run that another sweep trains may be unknown. Leave out one slot for each such
+        run.
+        """
         running = self._in(Phase.RUNNING)
         taken = {state.slot for state in running}
         adopted = sum(state.slot is None for state in running)
@@ -255,7 +260,7 @@ class Schedule:
         return free[: max(0, len(free) - adopted)]
 
     def _adopt(self, state: JobState) -> None:
-        """Wait for a run that another sweep trains. Reserve the slot whose GPUs the run uses."""
+        """Track a run that another sweep trains. Reserve the slot whose GPUs the run uses."""
         run = self.store.run(state.job.run)
         gpus = run.attempt(run.status().attempt).info().get("visible_gpus")
         taken = {other.slot for other in self._in(Phase.RUNNING) if other is not state}

@@ -102,11 +102,13 @@ class SlurmJob:
     stopping: int = 0
 
     def ended(self) -> list[int]:
-        """Return the handles of the runs that ended with the job. The others must start again.
+        """Return the handles of the runs that ended with the job. Other runs must start again.
 
-        If the cluster ended the job, its unfinished runs must start again. If the job failed, the
-        runs that it did not begin must start again, unless it began none. If the job was cancelled,
-        no run starts again.
+        How the job ended decides which runs these are:
+
+        - The user or the sweep cancelled the job: all its runs.
+        - The cluster ended the job (TAKEN_AWAY): the runs that are done or failed.
+        - Any other end: the runs that the job began. If it began none, all its runs.
         """
         if self.stopping or self.state == "CANCELLED":
             return [*self.runs]
@@ -196,7 +198,7 @@ class SlurmBackend(Backend):
         return str(last["job"])
 
     def ended(self, timeout: float) -> list[int]:
-        """Submit the waiting runs, sleep for `timeout` seconds, and return the ended runs."""
+        """Submit waiting runs, sleep for `timeout` seconds, and return handles of ended runs."""
         due = time.monotonic() >= self._next_poll
         if due or not self.note:
             self._submit_waiting()
@@ -221,7 +223,7 @@ class SlurmBackend(Backend):
         return over
 
     def _close(self, job: SlurmJob) -> list[int]:
-        """Return the runs that ended with a job. Submit its other runs again later."""
+        """Return the handles of the runs that ended with a job. Queue its other runs again."""
         ended = job.ended()
         for handle in sorted(job.runs.keys() - ended):
             del self._of[handle]
@@ -268,7 +270,7 @@ class SlurmBackend(Backend):
         return f"its Slurm job {ended.id} {FINAL[ended.state]}"
 
     def _drop(self, handle: int) -> None:
-        # The first signal drops the run. Later ones find it gone from the list.
+        # A later signal to the same run changes nothing, since the run is no longer in the list.
         if handle in self._waiting:
             self._waiting.remove(handle)
             self._dropped.append(handle)
@@ -290,7 +292,8 @@ class SlurmBackend(Backend):
         """Group the waiting runs that can be submitted as one job array.
 
         The jobs of an array have equal resources and the same parent. Runs whose parent is not
-        submitted yet are left out. Runs whose parent failed or was dropped are dropped.
+        submitted yet are left out. If the parent of a run failed or was dropped, drop the run, so
+        that `ended` reports it.
 
         Returns:
             A dict from (resources, parent's job) to the handles of the runs.
@@ -304,8 +307,8 @@ class SlurmBackend(Backend):
             if run.after and parent is None:
                 self._drop(handle)
                 continue
-            # If the parent has ended with a result, the run need not wait. Without one, the run can
-            # never start.
+            # If the parent has ended with a result, the run need not wait. If the parent has no
+            # result, the run can never start.
             if run.after and parent and run.after not in parent.runs:
                 if not Run(self._runs[run.after].path).result():
                     self._drop(handle)
@@ -414,8 +417,8 @@ def request(
 ) -> dict[str, Any]:
     """Return the sbatch parameters of a job, with submitit's names for them.
 
-    Each node runs one task, which starts a process per device. `held_by` is the id of the job that
-    has to complete first, or "".
+    Each node runs one Slurm task, which starts a process per device. `held_by` is the id of the job
+    that has to complete first, or "".
     """
     gpus = requested_gpus(options, needed)
     unchanged = (

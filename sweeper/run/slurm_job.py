@@ -13,7 +13,7 @@ from typing import Any
 from sweeper.store.files import read_object
 
 INTERRUPTED = 75
-"""The exit code of `tasks.train` after SIGTERM, and then also of the Slurm job."""
+"""The exit code of `tasks.train` after SIGTERM. The Slurm job then has the same exit code."""
 
 
 def job_file(run: Path) -> Path:

@@ -16,9 +16,9 @@ from sweeper.store.plans import ERROR, plans
 
 HISTORY = "history.jsonl"
 Terms = dict[str, list[str]]
-"""The ids of the runs that were done before any plan contained a term, by term.
+"""Maps a term to the ids of the runs that were done before any plan contained the term.
 
-Only terms with such runs are present.
+Terms without such runs are left out.
 """
 
 
@@ -30,7 +30,8 @@ class Asked:
         runs: the ids of the runs of the experiment's points.
         claims: (claim, metric) pairs. The metric decides the claim.
         terms: the claims, margins and error rate as strings (see `terms_of`).
-        late: the terms that this plan was the first to contain, after some of `runs` were done.
+        late: for each term that was chosen after results were known, the ids of the runs that were
+            done before (see `late_terms`).
         done: the ids of the runs that were done when `forget` removed the plan, else empty.
     """
 
@@ -84,8 +85,8 @@ def asked_of(plan: Mapping[str, Any], name: str) -> Asked:
 def asked_in(outputs: Path) -> list[Asked]:
     """Return the claims, margins and error rate of each experiment of each plan, oldest first.
 
-    Plans that the command `forget` removed come before the present ones. Runs that it removed
-    without their plan come first of all, each as an Asked without claims.
+    Plans that the command `forget` removed come before the present plans. `forget` can also remove
+    runs without a plan. Each such command adds an Asked without claims to the start of the list.
     """
     history = [*_forgotten(outputs)]
     alone = [
@@ -107,7 +108,7 @@ def late_terms(
     Args:
         own: one experiment of the plan.
         known: the experiments of all earlier plans, oldest first.
-        done: a function from a run's id to whether the run is done.
+        done: a function that takes the id of a run and returns whether the run is done.
 
     Returns:
         For each of these terms, the ids of the runs that were done before it was chosen.

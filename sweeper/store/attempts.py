@@ -1,4 +1,4 @@
-"""Attempts at training a run. Each attempt has a folder, to which only its own process writes."""
+"""Attempts at training a run. Each attempt has a folder, and only one process writes to it."""
 
 import errno
 import fnmatch
@@ -33,7 +33,10 @@ NO_GPUS = ("", "-1", "NoDevFiles")
 
 
 class Info(TypedDict, total=False):
-    """The keys of attempt.json that callers of `claim_attempt` may provide."""
+    """The keys of attempt.json that callers of `claim_attempt` may provide.
+
+    `continues` is the number of the attempt from whose checkpoint this attempt resumed, or 0.
+    """
 
     continues: int
     folder: str
@@ -46,7 +49,10 @@ class Info(TypedDict, total=False):
 
 
 class Heartbeat(TypedDict, total=False):
-    """The content of beat.json."""
+    """The keys of beat.json whose types are checked. beat.json may have more keys.
+
+    `most_parts` is the largest number of micro-batches into which a batch can be split.
+    """
 
     step: int
     steps: int
@@ -73,7 +79,7 @@ class Cause(StrEnum):
 
 
 class Attempt:
-    """The folder of an attempt. Any process may read it. Only the one that claimed it writes."""
+    """The folder of an attempt. Only the process that claimed the attempt writes to the folder."""
 
     def __init__(self, path: Path, watcher: Watcher) -> None:
         self.path = path
@@ -159,7 +165,10 @@ class Attempt:
                     path.unlink(missing_ok=True)
 
     def checkpoint_files(self, pattern: str) -> list[Path]:
-        """Return the files in `checkpoint_dir` that match `pattern`. Return [] for a link."""
+        """Return the files in `checkpoint_dir` that match `pattern`, such as "step-*.ckpt".
+
+        If `checkpoint_dir` is a symbolic link, return [].
+        """
         if self.checkpoint_dir.is_symlink():
             return []
         names = fnmatch.filter(files.entries(self.checkpoint_dir), pattern)
@@ -176,7 +185,8 @@ class Attempt:
 
     def _copied(self, info: Mapping[str, Any]) -> bool:
         """Return whether this folder is a copy, so that the attempt's process writes elsewhere."""
-        # If the folder that attempt.json names is gone, this folder was moved and is no copy.
+        # attempt.json names the folder in which the process writes. If that folder is gone, this
+        # folder was moved and is no copy.
         with suppress(OSError):
             return bool(alive(info)) and not self.path.samefile(
                 info.get("folder", self.path)
@@ -187,11 +197,12 @@ class Attempt:
 def claim_attempt(
     folder: Path, earlier: Sequence[Attempt], info: Mapping[str, Any], watcher: Watcher
 ) -> Attempt:
-    """Claim the attempt that follows the `earlier` ones in `folder` for this process.
+    """Create a new attempt in `folder` and return it. Only this process may write to the attempt.
 
-    Prepare the directory under a temporary name and rename it, so that every visible attempt has
-    an attempt.json. If another process has claimed the number, its directory is not empty, so the
-    renaming fails. Then try the next number.
+    Its number follows the numbers of the `earlier` attempts. First create its directory under a
+    temporary name. Then rename it, so that every visible attempt has an attempt.json. If another
+    process has claimed the number, renaming fails, since the directory of that process is not
+    empty. Then try the next number.
     """
     files.make_directory(folder)
     prepared = folder / f".claim.{secrets.token_hex(8)}.tmp"

@@ -25,7 +25,7 @@ from sweeper.store.runs import Run, lineage
 Files = Mapping[str, bytes]
 """The content of source files, by path: `tasks/train.py`, or `<package>/file.py` of a plugin."""
 State = Mapping[str, str]
-"""The digests of the files that a run depends on, by path."""
+"""The digests of the source files that a run depends on, by path."""
 
 STARTS = ("tasks/train.py", "tasks/prepare.py")
 _VARIANTS = "models/attention/"
@@ -138,7 +138,7 @@ class _Copy:
     Attributes:
         files: the content of the files, by path.
         parts: the digest of each part of the code (see code.py).
-        plugins: the digests of the plugins.
+        plugins: the digest of each plugin in the copy.
     """
 
     files: Files
@@ -154,7 +154,7 @@ class _Copy:
         return own <= self.parts.items() and self.plugins.issuperset(plugins.values())
 
 
-@functools.cache  # the name of a folder is the digest of its files, so these never change
+@functools.cache  # the name of a folder is the digest of its files, so the files never change
 def _copy(folder: Path) -> _Copy:
     paths = [path for path in sorted(folder.rglob("*.py")) if path.is_file()]
     files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
@@ -179,7 +179,7 @@ class TrainedCode:
     def states(
         self, config: Mapping[str, Any], attempts: Iterable[Mapping[str, Any]]
     ) -> list[State | None]:
-        """Return the State of the code of each attempt, or None if outputs/code lacks this code."""
+        """Return the State of each attempt's code. It is None if outputs/code lacks this code."""
         return [self._state(config, attempt) for attempt in attempts]
 
     def _state(

@@ -154,14 +154,14 @@ def sources(root: Path, folders: Iterable[str]) -> list[Path]:
 
 @functools.cache
 def loaded_code() -> Code:
-    """Return the code, which is read once per process. Forked processes inherit it."""
+    """Return the current code. It is read once per process. Forked processes inherit it."""
     return Code.read()
 
 
 def state_of(attempt: Mapping[str, Any]) -> dict[str, str]:
-    """Return the digest of each part of the code, as attempt.json records it.
+    """Return the digest of each part of the code that trained an attempt.
 
-    Return {} if an early version of Headroom wrote the file.
+    `attempt`: the content of attempt.json. Return {} if an early version of Headroom wrote it.
     """
     return attempt.get("code_parts") or {}
 
@@ -241,7 +241,7 @@ def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _check_others(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Remove bytecode, which may differ from the source.
+    """Remove bytecode from `folder`, since it may differ from the source.
 
     Raise UserError if the folder has a link, or code that is not in `files`.
     """

@@ -13,7 +13,7 @@ class UserError(Exception):
 
 
 class Faults(list[UserError]):
-    """The errors of items that were skipped, so that the other items could be processed."""
+    """A list of the errors of items, such as runs, that a command skipped."""
 
     @contextmanager
     def of(self, name: str) -> Iterator[None]:
@@ -48,7 +48,8 @@ def collect_errors(faults: Faults | None, name: str) -> AbstractContextManager[N
     return nullcontext() if faults is None else faults.of(name)
 
 
-# The sweep reads the lines of prepare.log that begin with one of these.
+# A process that prepares data writes prepare.log. The sweep searches this log for lines that begin
+# with NOTE or OTHER_CODE, and prints them for the user.
 NOTE = "note: "
 OTHER_CODE = "prepared by other code: "  # a folder of prepared data follows
 
@@ -86,7 +87,7 @@ SYNONYMS = {
     "mla": "latent",
     "swish": "silu",
 }
-"""Names of keys, options and values in other libraries, with the names in Headroom."""
+"""Maps the names of keys, options and values in other libraries to the names in Headroom."""
 
 _HOME = Path(__file__).resolve().parents[2]
 INSTALLED = Path(sys.argv[0]).name == "headroom" or (
@@ -135,5 +136,5 @@ def exit_without_package(error: ModuleNotFoundError) -> NoReturn:
 
 
 def drop_output() -> None:
-    """Discard the buffered text of stdout, because Python cannot write it to a broken pipe."""
+    """Send stdout to /dev/null. After a broken pipe, this avoids a second error at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

@@ -1,4 +1,4 @@
-"""The ids of runs. Each contains a hash of all config keys that can change the run's result."""
+"""The ids of runs. An id contains a hash of all config keys that can change the run's result."""
 
 import re
 from collections.abc import Mapping

@@ -65,7 +65,7 @@ def _import_silently(module: str) -> None:
 def _streams_apart() -> Iterator[None]:
     """Make stdin empty and send stdout to stderr inside the block. Restore both after it.
 
-    Otherwise a module could disturb a process that uses stdin and stdout for a protocol.
+    The size server uses stdin and stdout for a protocol, which a module that prints would disturb.
     """
     sys.stdout.flush()
     streams = sys.stdin, sys.stdout, sys.stderr

@@ -38,7 +38,7 @@ _PROC = Path("/proc")
 def identity() -> dict[str, Any]:
     """Return a dict that identifies this process across machines and reboots.
 
-    Its key `pid_started` is the time when the process started, in clock ticks since the boot.
+    The key `pid_started` is the time when the process started, in clock ticks since the boot.
     """
     stat = _stat(os.getpid())
     pid_namespace = ""
@@ -155,7 +155,7 @@ class HeartbeatFile:
     """The writer of one heartbeat file. It keeps the file open and overwrites the content.
 
     Creating a new file for each heartbeat would take five requests to the file server. With 500
-    jobs, these would be 500 requests per second.
+    jobs and a heartbeat every 5 seconds, these would be 500 requests per second.
     """
 
     def __init__(self, path: Path) -> None:

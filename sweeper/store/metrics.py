@@ -32,7 +32,7 @@ class MetricsWriter(ExitStack):
         sync_directory(path.parent)
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Append a row of plain values, which may be nan or inf. Its first key is `step`."""
+        """Append `row`. Its first key must be `step`. Values may be nan or inf."""
         plain = {name: spell_float(value) for name, value in row.items()}
         body = json.dumps(plain, allow_nan=False)[:-1].encode()
         if self._torn:

@@ -1,4 +1,4 @@
-"""The folders that Weights & Biases (W&B) writes into an outputs folder, and the tags of runs."""
+"""The folders and the tags of runs that are logged to Weights & Biases (W&B)."""
 
 import glob
 from pathlib import Path

@@ -55,7 +55,7 @@ class Plan(TypedDict, total=False):
 
 
 ERROR = 0.05
-"""The default of `error`, the probability that any claim of an experiment gets a wrong verdict."""
+"""The default of `error`, the accepted probability that an experiment has any wrong verdict."""
 
 # Two plans with the same content may differ in these keys.
 _VOLATILE = ("format", "number", "estimate", "asked")
@@ -65,7 +65,7 @@ def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
     """Write a plan under the next number and return its path.
 
     If the newest plan of these experiments has the same content, write nothing and return its path.
-    So the `estimate` of durations stays the one that was made before training.
+    So a repeated command keeps the `estimate` of durations that was made before training.
     """
     paths = _paths(outputs)
     for path, known in _readable(reversed(paths)):
@@ -100,9 +100,9 @@ def without(plan: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def runs_of(plan: Mapping[str, Any], name: str) -> dict[str, None]:
-    """Return the runs of an experiment's points, and all runs from which these start.
+    """Return the runs of an experiment's points, and all runs from whose weights these start.
 
-    The keys of the returned dict are run ids. Each run precedes its parent.
+    The keys of the returned dict are run ids. The dict serves as an ordered set.
     """
     found: dict[str, None] = {}
     for point in plan["points"]:
@@ -176,8 +176,8 @@ def in_words(point: Mapping[str, Any]) -> str:
 def run_of_words(outputs: Path, words: str) -> str:
     """Return the id of the run that matches a description, such as `fig1/fixed heads=8 seed=0`.
 
-    `status` prints a description of each point. Users may omit some of its `words`, as long as only
-    one run matches the others. Raise UserError if no run or several runs match.
+    `words` is a description that the command `status` prints. Users may leave words of it out, as
+    long as only one run matches. Raise UserError if no run or several runs match.
     """
     name, _, rest = words.partition("/")
     wanted = {*rest.split()}

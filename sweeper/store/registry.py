@@ -32,7 +32,7 @@ class Kind(NamedTuple):
     """A kind of module that a config can name.
 
     Attributes:
-        word: what messages call such a module.
+        word: what messages call such a module, such as "attention variant".
         group: the entry point group for plugins.
         place: the path of such modules in Headroom. `<name>` stands for the name in a config.
     """
@@ -95,8 +95,8 @@ def function(kind: Kind, name: Any, key: str, called: str) -> Callable[..., Any]
         kind: the kind of the module.
         name: the registered name.
         key: the config key whose value is `name`, for messages.
-        called: the name of the function to return. If the module lacks it, the function `name` of
-            the module is returned.
+        called: the name of the function to return. If the module has no such function, return its
+            function `name`.
 
     Raises:
         UserError: the name is not registered, or the module has neither function.
@@ -199,7 +199,8 @@ def files_of(kind: Kind, name: Any) -> dict[str, bytes]:
 def folders_of_conf() -> dict[str, Path]:
     """Return the config folders of plugins, by registered name.
 
-    Raise UserError if a plugin and conf/ have a file of the same name. Hydra would ignore one.
+    Raise UserError if a plugin and conf/ have a file of the same name. Hydra would ignore one of
+    the two files.
     """
     found = {}
     for entry in sorted(entry_points(group=CONF)):
@@ -233,9 +234,10 @@ def _registered(kind: Kind) -> dict[str, _Found]:
 
 
 def _own(place: str) -> Iterator[tuple[str, str]]:
-    """Yield a pair (name, module) for each file at `place`.
+    """Yield a pair (name, module) for each module of Headroom at `place` (see `Kind`).
 
-    If `place` is a single file, yield a pair for each of its public functions.
+    If `place` ends in ":<name>", it is a single file. Then yield a pair for each public function of
+    the file.
     """
     path, _, functions = place.partition(":")
     if functions:

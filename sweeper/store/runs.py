@@ -1,4 +1,4 @@
-"""Runs on disk: their records, results and states, and the store that contains them."""
+"""Runs on disk. `Run` reads and writes one run. `RunStore` has all runs of an outputs folder."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Status:
         attempt: the number of the newest attempt, or 0 if there is none. Once the run is done, the
             number of the attempt that finished it.
         heartbeat: the newest heartbeat of this attempt. None once the run is done.
-        cause: why the attempt ended.
+        cause: why the newest attempt ended without a result. None in all other cases.
         seconds: the duration of the training, once the run is done.
         result: the content of result.json, once the run is done.
     """
@@ -78,7 +78,10 @@ def running(number: int, heartbeat: dict[str, Any] | None) -> Status:
 def ended(
     number: int, exit_reason: Mapping[str, Any] | None, heartbeat: dict[str, Any] | None
 ) -> Status:
-    """Return the status of a run whose attempt `number` ended without a result."""
+    """Return the status of a run whose attempt `number` ended without a result.
+
+    `exit_reason` is the content of exit.json, or None if there is no such file.
+    """
     state = State.FAILED
     if exit_reason is None or exit_reason["cause"] in (Cause.KILLED, Cause.INTERRUPTED):
         state = State.INTERRUPTED
@@ -105,11 +108,12 @@ def _progress(heartbeat: Mapping[str, Any] | None) -> str:
 def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
     """Merge the metrics of the newest attempt and of the attempts that it continued.
 
-    Return one row per step. The rows of an attempt count up to the step at which the next one
-    resumed. If several attempts have a value, use that of the newest one.
+    Return one row per step. Use the rows of an attempt only up to the step at which the next
+    attempt resumed. If several attempts have a value of a metric at a step, use the value of the
+    newest attempt.
 
-    Early versions of Headroom did not record which attempt was continued. Then the rows of all
-    earlier attempts count.
+    Early versions of Headroom did not record which attempt was continued. For their runs, use the
+    rows of all earlier attempts.
     """
     merged: dict[int, dict[str, Any]] = {}
     earlier, limit = [*attempts], math.inf
@@ -129,10 +133,10 @@ def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
 
 
 def lineage(run: Run, number: int) -> list[dict[str, Any]]:
-    """Return attempt.json of an attempt and of the attempts that it continued, oldest first.
+    """Return the content of attempt.json for an attempt and for those that it continued.
 
-    Early versions of Headroom did not record which attempt was continued. Then earlier attempts
-    are missing.
+    The oldest attempt comes first, and attempt `number` comes last. Early versions of Headroom did
+    not record which attempt was continued. For their runs, earlier attempts are missing.
     """
     found: list[dict[str, Any]] = []
     while number:
@@ -144,7 +148,7 @@ def lineage(run: Run, number: int) -> list[dict[str, Any]]:
 
 
 def _by_step(attempt: Attempt) -> dict[int, dict[str, Any]]:
-    """Return the rows of an attempt, by step. Merge rows of training and validation of one step."""
+    """Return the rows of an attempt, keyed by step. Merge the rows that have the same step."""
     joined: dict[int, dict[str, Any]] = {}
     for row in read_metrics(attempt.metrics_path):
         joined.setdefault(row["step"], {}).update(row)
@@ -314,8 +318,9 @@ class Run:
             attempts = self.attempts()
             if not attempts:
                 return Status(State.NEW, "no attempt yet", 0)
-            # An older attempt may still be alive if its process was suspended for longer than the
-            # lease. Check every attempt in this pass, so that all leases begin now.
+            # An older attempt may still be alive if its process was suspended for longer than
+            # LEASE_SECONDS. Check every attempt now, so that the watcher begins to observe all of
+            # them.
             known = [
                 (attempt, attempt.last_heartbeat()) for attempt in reversed(attempts)
             ]
@@ -338,7 +343,6 @@ class Run:
         result = self.result()
         attempts = self.attempts()
         if result is not None:
-            # Leave out the attempts after the one that finished the run.
             attempts = [
                 attempt for attempt in attempts if attempt.number <= result["attempt"]
             ]
@@ -402,7 +406,7 @@ class RunStore:
     def in_training(self, ids: Iterable[str]) -> str | None:
         """Return the id of one of these runs that a process is training, or None if there is none.
 
-        If the process may be on another machine, wait for a new heartbeat until the lease ends.
+        If the process may be on another machine, wait up to LEASE_SECONDS for a new heartbeat.
         """
         now = first = {id: self.run(id).status() for id in ids}
         while now := {id: one for id, one in now.items() if one.state is State.RUNNING}:

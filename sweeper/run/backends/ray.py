@@ -191,7 +191,8 @@ class Place:
         """Train the run and return its exit code."""
         if self._asked_to_stop:
             return 1
-        # The run does not use Ray and must not see Ray's token, so remove the variables of Ray.
+        # The run does not use Ray and must not see Ray's token, so remove the environment variables
+        # of Ray.
         own = {
             name: value
             for name, value in os.environ.items()
@@ -203,7 +204,7 @@ class Place:
         return self._process.wait()
 
     def signal(self, number: int) -> None:
-        """Send a signal to the run. If it is SIGTERM or SIGKILL, a later `work` starts no run."""
+        """Send a signal to the run. After SIGTERM or SIGKILL, `work` does not start a run."""
         self._asked_to_stop |= number in (signal.SIGTERM, signal.SIGKILL)
         if self._process is None or self._process.poll() is not None:
             return
