@@ -69,7 +69,10 @@ def main() -> int:
 def verdicts(
     outputs: Path, repetition: str, control: str, experiment: str
 ) -> Iterator[Row]:
-    """Train a repetition of an experiment and yield its verdicts."""
+    """Train one repetition of an experiment, and yield a row of verdicts.csv for each verdict.
+
+    `control` is a key of CONTROLS.
+    """
     folder = outputs / control.replace(" ", "-") / f"{repetition:0>2}"
     first = APART * int(repetition)
     seeds = ",".join(str(first + seed) for seed in range(SEEDS[experiment]))

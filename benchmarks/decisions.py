@@ -39,9 +39,9 @@ EXPERIMENTS = {0.0: 1000, 1.0: 200, 2.0: 200, 3.0: 200}
 SEEDS = 30  # the largest number of seeds per point
 POINTS = 16  # the number of points of an experiment, in all shapes except one
 MARGIN = 1.0  # the margin for "no difference"
-NUMBER = np.arange(POINTS)  # the number of each point
-# On novels at d = 64, the standard deviations were 0.2 to 0.9 %, in no particular order. Here they
-# are in units of 0.45 %.
+NUMBER = np.arange(POINTS)  # the index of each point
+# The standard deviation between the seeds of each point. On the novels at d = 64, it was 0.2 to
+# 0.9 %, in no particular order. Here the unit is 0.45 %.
 NOVELS = (
     np.geomspace(0.2, 0.9, POINTS)[np.random.default_rng(7).permutation(POINTS)] / 0.45
 )
@@ -62,14 +62,14 @@ class Shape:
 
     Attributes:
         name: the name of the shape in the table.
-        random_seed: the first part of the generator's seed.
-        claims: the claims, which form one family.
+        random_seed: the first number of the random generator's seed. The effect gives the second.
+        claims: the claims, which share one error rate.
         gains: the increase of each point's mean for an effect of 1, of shape (points,).
-        draw: a function of a generator and a number of experiments. It returns values around 0, of
+        draw: the function `draw(generator, experiments)`. It returns random scores with mean 0, of
             shape (experiments, points, SEEDS).
-        margin: the margin for "no difference". nan means that there is none.
-        own_seeds: whether every second point has other seeds than the rest. Otherwise all points
-            share their seeds.
+        margin: the margin for "no difference". nan means that there is no margin.
+        own_seeds: whether the odd points have other seeds than the even points. By default, all
+            points share their seeds.
     """
 
     name: str
@@ -85,12 +85,18 @@ class Shape:
         return decide(claim.statement, found, self.margin)
 
     def levels(self, claim: Claim) -> Floats:
-        """Return the levels of a claim's intervals. The claims share the error rate equally."""
+        """Return the chances that a claim's true contrasts lie below and above their intervals.
+
+        The shape is (contrasts, 2). Each claim gets an equal part of the error rate.
+        """
         level = ERROR / len(self.claims) / 2
         return levels(claim.statement, level, level)
 
     def truth(self, claim: Claim, means: Floats) -> set[Decision]:
-        """Return the correct decisions. A true difference within the margin has two."""
+        """Return the correct decisions on a claim if `means` are the true means of the points.
+
+        If all true differences are within the margin, NO_DIFFERENCE is correct, too.
+        """
         values = claim.weights @ means
         right = {self.decision(claim, Intervals(values, values, values))}
         if (abs(values) < self.margin).all():
@@ -109,12 +115,13 @@ def shapes() -> list[Shape]:
 
 
 def equal_spreads() -> list[Shape]:
-    """Return shapes whose points have equal standard deviations and are normal."""
+    """Return shapes with normal values, and equal standard deviations at all points."""
     five = pairs(POINTS, 5)
     equal = np.ones(POINTS)
     independent = partial(normal, equal)
 
-    # One point of each of the first two pairs has no seed effect.
+    # The share of the seed effect at each point. One point of the first pair and one of the second
+    # have no seed effect.
     all_but_two = np.where(np.isin(NUMBER, (0, 2)), 0.0, 0.8)
 
     return [
@@ -142,7 +149,7 @@ def equal_spreads() -> list[Shape]:
 
 
 def unequal_spreads() -> list[Shape]:
-    """Return shapes whose points have different standard deviations and are normal."""
+    """Return shapes with normal values, and different standard deviations of the points."""
     one = pairs(POINTS, 1)
     six_wide = partial(normal, np.where(NUMBER == 0, 6.0, 1.0))
     one_and_four = np.array([1.0, 4.0]) / np.sqrt(8.5)  # a root mean square of 1
@@ -160,7 +167,7 @@ def unequal_spreads() -> list[Shape]:
 
 
 def other_distributions() -> list[Shape]:
-    """Return shapes with points that are not normal."""
+    """Return shapes in which the values of some points are not normally distributed."""
     five = pairs(POINTS, 5)
     better = (NUMBER % 2 == 0) & (
         NUMBER < 10
@@ -198,9 +205,13 @@ def claims_of_arms() -> list[Shape]:
 
 
 def pairs(points: int, claims: int) -> tuple[tuple[Claim, ...], Floats]:
-    """Return a claim about each of the first pairs of points, and the gains of all points.
+    """Return claims that each compare two points, and the gains of all points.
 
-    A claim says that the first point of a pair is better. No claim is about the other points.
+    Claim i says that point 2 i is better than point 2 i + 1. The remaining points are not compared.
+
+    Args:
+        points: the number of points.
+        claims: the number of claims.
     """
     found, gains = [], np.zeros(points)
     for pair in range(claims):
@@ -214,8 +225,8 @@ def pairs(points: int, claims: int) -> tuple[tuple[Claim, ...], Floats]:
 def arms() -> tuple[tuple[Claim, ...], Floats]:
     """Return the claim that one arm has a better mean than another, and the gains of all points.
 
-    The arms take turns in the first eight points, so with `Shape.own_seeds` they have different
-    seeds.
+    The better arm has the points 0, 2, 4 and 6, the other arm the points 1, 3, 5 and 7. So with
+    `Shape.own_seeds`, the two arms have different seeds.
     """
     gains = np.where(np.arange(POINTS) % 2 == 0, 1.0, 0.0)
     weights = np.where(np.arange(POINTS) < 8, gains / 2 - 0.25, 0.0)
@@ -264,7 +275,7 @@ def figure_1() -> tuple[tuple[Claim, ...], Floats]:
 
 
 def normal(sds: Floats, random: np.random.Generator, experiments: int) -> Floats:
-    """Draw normal values with these standard deviations."""
+    """Draw normal values. `sds` has the standard deviation of each point."""
     return random.standard_normal((experiments, len(sds), SEEDS)) * sds[:, None]
 
 
@@ -273,7 +284,8 @@ def common(
 ) -> Floats:
     """Draw normal values with a seed effect: each seed shifts all points in the same direction.
 
-    `shares` holds the share of this effect in the variance of each point.
+    `sds` has the standard deviation of each point, and `shares` the share of its variance that the
+    seed effect causes.
     """
     effect = random.standard_normal((experiments, 1, SEEDS)) * np.sqrt(shares)[:, None]
     return sds[:, None] * effect + normal(
@@ -295,7 +307,7 @@ def by_arm(random: np.random.Generator, experiments: int) -> Floats:
 def in_pairs(
     correlation: float, random: np.random.Generator, experiments: int
 ) -> Floats:
-    """Draw normal values that are correlated within each pair of points."""
+    """Draw normal values such that points 2 i and 2 i + 1 have this correlation."""
     values = normal(np.ones(POINTS), random, experiments)
     values[:, 1::2] *= np.sqrt(1 - correlation**2)
     values[:, 1::2] += correlation * values[:, ::2]
@@ -309,7 +321,7 @@ def heavy_tails(random: np.random.Generator, experiments: int) -> Floats:
 
 
 def bimodal(mixed: np.ndarray, random: np.random.Generator, experiments: int) -> Floats:
-    """Draw values with little noise. At the `mixed` points, a random half of seeds is 2 higher."""
+    """Draw values with little noise. At the points `mixed`, a random half of seeds is 2 higher."""
     shape = (experiments, len(mixed), SEEDS)
     learned = random.random(shape) < 0.5
     values: Floats = (
@@ -325,7 +337,10 @@ def skewed(
     random: np.random.Generator,
     experiments: int,
 ) -> Floats:
-    """Draw lognormal values with mean 0 and variance 1 at some points, normal values at others."""
+    """Draw shifted lognormal values at the points `which`, and normal values at the others.
+
+    The lognormal values have mean 0 and variance 1. The others have the standard deviations `sds`.
+    """
     values = normal(sds, random, experiments)
     drawn = np.exp(sigma * random.standard_normal(values.shape))
     mean = np.exp(sigma**2 / 2)
@@ -396,7 +411,7 @@ def play(shape: Shape, values: Floats, truths: Sequence[set[Decision]]) -> Cours
 
 
 def measured(shape: Shape, effect: float, experiments: int) -> list[str]:
-    """Simulate a shape with an effect and return a row of the table."""
+    """Simulate experiments of a shape with this effect. Return a row of the table."""
     random = np.random.default_rng([shape.random_seed, int(2 * effect)])
     means = effect * shape.gains
     values = shape.draw(random, experiments) + means[:, None]

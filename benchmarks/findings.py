@@ -42,7 +42,7 @@ SCALES = ("demo", "cpu", "gpu", "paper")
 
 EARLIER = "earlier"  # the folder of replaced verdicts, next to the current ones
 
-# Matches the folder in the description of a text.
+# Matches the folder name in the description of a text, such as "2 text files, folder novels".
 _FOLDER = re.compile(r"\bfolder (\S+)")
 
 Row = dict[str, str]
@@ -60,9 +60,9 @@ class Kept:
         metric: the metric that is judged.
         verdicts: the current verdicts.
         before: the verdicts of the earlier record that this record replaced.
-        rows: the rows of the table. A run that several arms use has several rows.
-        trials: the rows of the runs that chose the learning rates.
-        provenance: the command and the rounds of the plan. Empty in old records.
+        rows: the rows of the experiment's csv table. A run that several arms use has several rows.
+        trials: the rows of the runs with which the learning rates were chosen.
+        provenance: the command that planned the runs, and its rounds. Old records have {}.
         figure: the path of the figure, if there is one.
     """
 
@@ -100,7 +100,7 @@ class Kept:
 
     @property
     def column(self) -> str:
-        """The column of the record in the table of claims: the folder of the text, or ""."""
+        """The folder name of the text, such as "novels", or "". It heads a column of the tables."""
         folder = _FOLDER.search(self.text)
         return folder[1] if folder else ""
 
@@ -147,7 +147,11 @@ def with_summary(text: str, results: Path) -> str:
 def difference(one: Kept, claim: str, place: int, backwards: bool | None) -> str:
     """Return a contrast of a claim, in per cent of the smaller perplexity, with its interval.
 
-    `place` is the index of the contrast. If `backwards` is set, change its sign.
+    Args:
+        one: the record with a verdict on the claim.
+        claim: the name of the claim.
+        place: the index of the contrast.
+        backwards: whether to change the sign of the contrast.
     """
     [verdict] = [verdict for verdict in one.verdicts if verdict.claim == claim]
     contrast = verdict.numbers["contrasts"][place]
@@ -215,7 +219,11 @@ def points(results: Path) -> str:
 
 
 def kept(results: Path, known: Mapping[str, Mapping[str, str]]) -> Iterator[Kept]:
-    """Yield all records. `known` gives the scale and text of folders whose records lack them."""
+    """Yield all records below the folder `results`.
+
+    Old records do not contain their scale and their text. For these, `known` has both, keyed by the
+    name of the record's folder.
+    """
     for path in sorted(results.rglob("*.claims.json")):
         if path.parent.name == EARLIER:
             continue
@@ -275,7 +283,10 @@ def hours(runs: Mapping[str, Row]) -> float:
 
 
 def families(found: Sequence[Kept]) -> str:
-    """Return two sentences: the number of families of claims, and the wrong verdicts to expect."""
+    """Return two sentences: the number of families of claims, and how many may be wrong.
+
+    The claims of one experiment on one text form a family.
+    """
     errors = [
         one.verdicts[0].numbers.get("error", ERROR) for one in found if one.verdicts
     ]
@@ -337,7 +348,10 @@ def answer(verdict: Verdict) -> str:
 
 
 def price(verdict: Verdict) -> str:
-    """Return the expected cost of a decision in words, or "" if it or every interval is unknown."""
+    """Return the expected cost of a decision in words.
+
+    Return "" if the cost is unknown, or if no contrast has an interval.
+    """
     cost = verdict.numbers.get("price", {})
     known = any(one["low"] is not None for one in verdict.numbers.get("contrasts", ()))
     if not known or not cost.get("seeds"):
@@ -348,7 +362,10 @@ def price(verdict: Verdict) -> str:
 
 
 def changed(found: Iterable[Kept], reasons: Mapping[str, str]) -> str:
-    """Return a table of the verdicts that differ from the replaced ones, and why they do."""
+    """Return a table of the verdicts that differ from those of the replaced record.
+
+    `reasons` says why, keyed by "experiment.claim".
+    """
     rows = []
     for one in found:
         today = {(verdict.claim, verdict.measure): verdict for verdict in one.verdicts}

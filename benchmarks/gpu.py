@@ -2,7 +2,7 @@
 
 RUN is the folder of a planned run, outputs/runs/ID, whose data are prepared. The steps are those of
 a training job. The variant `plain` launches each kernel, and `recorded` replays a CUDA graph. The
-others do the same with compiled blocks.
+variants `plain-compiled` and `recorded-compiled` do the same with compiled blocks.
 """
 
 import argparse
@@ -60,7 +60,10 @@ Step = Callable[[int], Tensor]
 
 
 def training(data: TaskData, recorded: bool, compiled: bool) -> tuple[Step, TaskModule]:
-    """Return a function that trains a new module by one step, as a job does; and the module."""
+    """Return a function that takes a training step as a job does, and the module that it trains.
+
+    The argument of the function is the number of the step, from 1.
+    """
     fabric = fabric_for(data.config.trainer, "cuda")
     module = module_of(data.config, data)
     if compiled:
@@ -72,7 +75,10 @@ def training(data: TaskData, recorded: bool, compiled: bool) -> tuple[Step, Task
 
 
 def timed(step: Step, first: int, count: int) -> tuple[float, float]:
-    """Return the milliseconds of a step, and the milliseconds that the host takes to launch it."""
+    """Take `count` steps. Return the milliseconds of a step, and those of launching it on the host.
+
+    The first step has the number `first`.
+    """
     torch.cuda.synchronize()
     begun = time.perf_counter()
     for number in range(first, first + LAUNCHED):
@@ -102,7 +108,8 @@ def measured(
 ) -> tuple[list[str], Tensor, dict[str, float]]:
     """Measure a variant.
 
-    Return the cells of its row, the weights after EQUAL steps, and the milliseconds of each kernel.
+    Return the cells of the variant's row in the table, the weights after EQUAL steps, and the
+    milliseconds of each kernel in a step.
 
     Args:
         data: the data of the run.

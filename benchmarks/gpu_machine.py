@@ -51,7 +51,8 @@ class Machine:
     def run(self, name: str, command: list[str], seconds: float = float("inf")) -> int:
         """Run a Python command in the checkout, and print its exit code and its duration.
 
-        When its time ends, the command receives SIGTERM. It then has SAVE_S seconds to save.
+        When the command's time ends, it receives SIGTERM, so that jobs can save. This happens at
+        least SAVE_S seconds before the deadline.
 
         Args:
             name: the name of this part in the printed line.

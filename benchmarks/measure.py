@@ -47,7 +47,10 @@ def interleaved(variants: Mapping[str, Callable[[], float]], rounds: int) -> Tim
 
 
 def speed_up(times: Times, of: str, over: str) -> str:
-    """Return the speed-up of one variant over another, from their ratio in each round."""
+    """Return by what factor variant `of` is faster than variant `over`: the median and quartiles.
+
+    The factor is computed for each round.
+    """
     rounds = zip(times[of], times[over], strict=True)
     return spread([slow / fast for fast, slow in rounds], "x")
 
@@ -104,7 +107,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def replace_tables(page: str, tables: Iterable[str]) -> str:
-    """Return a page with these tables in place of the ones below its markers MADE, in order."""
+    """Return the page with new tables. Each line MADE in the page stands above a table.
+
+    The first of `tables` replaces the table below the first of these lines, and so on.
+    """
     made, rest = "", page
     for one in tables:
         before, _, rest = rest.partition(MADE)

@@ -1,11 +1,12 @@
-"""Check the choice of learning rates: `python -m benchmarks.rates`.
+"""Check the rule that chooses learning rates: `python -m benchmarks.rates`.
 
-In docs/results, the rate of every point was tuned with all trials that the rule of
-sweeper/stages/tune.py needs, and more. This benchmark replays the rule on these trials. It writes
-to docs/tuning.md which rates the rule chooses, what its trials cost, and which verdicts change.
+The rule in sweeper/stages/tune.py chooses the learning rate of each point from training runs called
+trials. The experiments in docs/results were tuned with more trials than the rule needs. This
+benchmark applies the rule to these trials. It writes to docs/tuning.md which rates the rule
+chooses, what its trials cost, and which verdicts change.
 
 With --train, it tunes Figure 1 at demo scale with new seeds, and trains every point at every rate.
-A rejected rate next to the chosen one should not be better by more than the margin.
+A rejected rate next to the chosen one should not be better by more than MARGIN.
 """
 
 # ruff: noqa: E402  (so that --help is answered before numpy is imported)
@@ -50,7 +51,7 @@ from sweeper.store.files import canonical
 
 DOCUMENT = ROOT / "docs" / "tuning.md"
 RESULTS = ROOT / "docs" / "results"
-# The rates that trials began with, by scale.
+# The learning rates of the first trials, by scale.
 FIRST = {"cpu": [0.005, 0.01, 0.02], "demo": [0.02, 0.04, 0.08]}
 MARGIN = 0.01
 # New seeds for --train: for the judged runs, and for three repetitions of the trials.
@@ -58,7 +59,10 @@ JUDGED = "10,11,12,13,14,15"
 TRIALS = ((2000, 2001, 2002), (2003, 2004, 2005), (2006, 2007, 2008))
 
 Rates = Mapping[str, Sequence[float]]
-"""The rates of each point: the chosen one, and any rate that trials cannot distinguish from it."""
+"""The learning rates of each point, keyed by `place_of`.
+
+The first is the chosen rate. A second rate follows if trials cannot tell which of both is better.
+"""
 
 
 @dataclass(frozen=True)
@@ -66,11 +70,11 @@ class Kept:
     """A tuned experiment of docs/results.
 
     Attributes:
-        name: the name of the experiment and of its text.
-        judged: the table of its judged runs.
-        trials: the table of all its trials.
-        points: the settings, without learning rates.
-        search: the state of the search before any trial.
+        name: the name of the experiment and of its text, such as "fig1 on novels".
+        judged: the table of the judged runs.
+        trials: the table of all trials.
+        points: the points that were tuned, without their learning rates.
+        search: the search for the best rates, before any trial.
     """
 
     name: str
@@ -103,7 +107,11 @@ def kept() -> Iterator[Kept]:
 
 
 def judged_table(path: Path) -> Table:
-    """Return the table in a csv file. For demo scale, read its description from conf/experiment."""
+    """Return the table in a csv file, with a description of its experiment.
+
+    The description is in a json file of the same name. If there is none, as at demo scale, it comes
+    from conf/experiment/fig1.yaml.
+    """
     if path.with_suffix(".json").exists():
         return read_table(path)
     columns, rows = read_rows(path)
@@ -127,17 +135,17 @@ def settings_of(
 
 
 def without_rate(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings without the learning rate."""
+    """Return `values`, a mapping from config keys to values, without the learning rate."""
     return {key: value for key, value in values.items() if key != RATE}
 
 
 def place_of(point: Point) -> str:
-    """Return the arm and the setting of a point as text, without its rate."""
+    """Return a key for a point: its arm and its values, without the learning rate, as JSON."""
     return canonical([point.arm, without_rate(point.settings)])
 
 
 def replayed(one: Kept) -> tuple[Search, Table]:
-    """Replay the search on the kept trials. Return its final state and the trials that it used."""
+    """Repeat the search with the trials of `one`. Return its final state, and the used trials."""
     search = one.search
     while (following := search.following(trials := asked_for(one, search))) != search:
         search = following
@@ -145,7 +153,7 @@ def replayed(one: Kept) -> tuple[Search, Table]:
 
 
 def asked_for(one: Kept, search: Search) -> Table:
-    """Return the table of the trials that a search needs in its present state."""
+    """Return the trials of `one` that a search asks for in its present state."""
     places = {setting(point) for point in tried(one.points, search.exhaustive)}
     rows = []
     for row in one.trials.rows:
@@ -160,7 +168,7 @@ def asked_for(one: Kept, search: Search) -> Table:
 
 
 def chosen_rates(one: Kept, trials: Table) -> Rates:
-    """Return the rates that these trials choose for each point."""
+    """Return the learning rates that the rule chooses from these trials."""
     chosen = {
         canonical([own.arm, own.setting]): [
             Chosen(values, own.trials)
@@ -178,7 +186,7 @@ def chosen_rates(one: Kept, trials: Table) -> Rates:
 
 
 def judged_rates(table: Table) -> Rates:
-    """Return the rates with which each point was judged."""
+    """Return the learning rates of the judged runs of each point."""
     return {
         place_of(point): [one.cells[RATE] for one in (point, *point.alternatives)]
         for point in points(table, table.metric)
@@ -186,9 +194,12 @@ def judged_rates(table: Table) -> Rates:
 
 
 def with_rates(table: Table, rates: Rates) -> tuple[Table, list[str]]:
-    """Return a judged table that is restricted to these rates, and the points and rates it lacks.
+    """Keep only the judged runs with these learning rates.
 
     If a point has no runs with its chosen rate, keep the runs that it has.
+
+    Returns:
+        The table of the kept runs, and a list of rates without runs, as "arm point rate".
     """
     rows, missing = [], []
     for point in points(table, table.metric):
@@ -214,7 +225,10 @@ def with_rates(table: Table, rates: Rates) -> tuple[Table, list[str]]:
 
 
 def replay() -> str:
-    """Return a report: what the rule's trials cost, and which choices and verdicts change."""
+    """Apply the rule to the trials in docs/results, and return a report.
+
+    The report says what the trials cost that the rule needs, and which rates and verdicts change.
+    """
     runs: dict[str, list[dict[str, float]]] = {}
     apart, differ, missing, changed = [], [], [], []
     claims, twice = 0, [0, 0]

@@ -1,9 +1,9 @@
 """Compare a training step of the decoder with other libraries: `python -m benchmarks.step`.
 
-All models of a shape have the same layers, widths, heads and head size. If a feed-forward layer has
-three matrices, they are two thirds as wide. If heads share keys, our decoder is a modern one
-(rotary, RMSNorm, gated), and is compared only with Mistral. All models use tied embeddings, no
-dropout and fused AdamW.
+The models of all libraries have the same layers, widths, heads and head size (`Shape`). If a
+feed-forward layer has three matrices, they are two thirds as wide. If heads share keys, our decoder
+is a modern one (rotary, RMSNorm, gated), and is compared only with Mistral. All models use tied
+embeddings, no dropout and fused AdamW.
 
 Each variant runs in its own process, so that its settings do not affect the others. A model of
 another library runs with its defaults, and again with our memory setting (`keep_memory`).
@@ -105,7 +105,7 @@ def step(loss: Callable[[], Tensor], model: torch.nn.Module) -> Step:
 
 
 def headroom(shape: Shape, compiled: bool = False) -> Step:
-    """Return a step of our decoder. If `compiled` is set, compile its blocks individually."""
+    """Return a training step of our decoder. `compiled` says whether to compile each block."""
     today: dict[str, Any] = {}
     if shape.key_value_heads:
         today = {**TODAY, "feedforward_size": 2 * shape.feedforward_size // 3}
@@ -177,7 +177,10 @@ _steps: list[Step] = []  # the single step of a worker process
 
 
 def start(make: Callable[[], Step], keep: bool) -> None:
-    """Set up this process like a job, with one thread, and create its step."""
+    """Set up a worker process with one thread, and create its training step.
+
+    If `keep` is True, also use the memory setting of our training jobs (`keep_memory`).
+    """
     torch.set_num_threads(1)
     torch.manual_seed(0)
     if keep:
@@ -193,7 +196,10 @@ def seconds() -> float:
 
 
 def compared(name: str, shape: Shape, peers: list[Any], rounds: int) -> str:
-    """Return a table of tokens per second, and of our decoder's speed-up over each peer."""
+    """Return a table of tokens per second, and of our decoder's speed-up over each other library.
+
+    `peers` are functions such as `transformers`, which return a training step of a library.
+    """
     variants = {"headroom": (partial(headroom, shape), True)}
     if peers:
         variants["headroom compiled"] = (partial(headroom, shape, compiled=True), True)

@@ -99,7 +99,10 @@ def overhead(folder: Path, *, few: int, many: int, peers: bool) -> str:
 
 
 def planning(folder: Path, heads: tuple[int, ...]) -> str:
-    """Time dry runs of grids of different models. A grid has 100 models per number of heads."""
+    """Time dry runs of grids, and return a table. The models of a grid all differ in size.
+
+    For each number n in `heads`, one grid has 1 to n heads and 100 feed-forward sizes.
+    """
     rows = []
     for most in heads:
         grid = (

@@ -56,7 +56,7 @@ def by_length(runs: pd.DataFrame) -> str:
 
 
 def by_start(runs: pd.DataFrame) -> str:
-    """Return a table of the perplexities of all seeds, by initialisation."""
+    """Return a table of the perplexities of all seeds, by text, steps and initialisation."""
     rows = []
     compared = runs[runs["arm"].isin(ARMS) & (runs["trainer.steps"] >= LONG)]
     for name in TEXTS:
@@ -102,9 +102,9 @@ def _scores(runs: pd.DataFrame, arm: str) -> pd.Series:
 
 
 def _beside(own: pd.Series, others: pd.Series) -> tuple[str, str]:
-    """Return the mean of some scores, and by how many per cent it exceeds the mean of others.
+    """Return the mean of `own`, and by how many per cent it exceeds the mean of `others`.
 
-    The others count only with the seeds of `own`.
+    The mean of `others` is over the seeds of `own`.
     """
     if own.empty:
         return "not trained", ""
@@ -117,9 +117,9 @@ def _list(scores: pd.Series) -> str:
 
 
 def _difference(runs: pd.DataFrame, baseline: str) -> str:
-    """Return by how many per cent one arm is better than the baseline, with the interval.
+    """Return by how many per cent the other arm of `runs` is better than the arm `baseline`.
 
-    The interval is that of `headroom.judge`. Fewer than three seeds have none.
+    From three seeds on, the text includes the interval of `headroom.judge`.
     """
     scores = runs.rename(columns={METRIC: "value"})[["arm", "seed", "value"]]
     seeds = scores["seed"].nunique()

@@ -54,15 +54,15 @@ class Fit:
 
         log perplexity = a[d, seed] + b u + c u^2 + e u f,    u = log2(W / d)
 
-    d is the embedding size, W = heads * head size, and f the logarithm of the training FLOPs to
-    base 10, at W = d, minus its mean. Every model of one d has the same f.
+    d is the embedding size, and W = heads * head size. For each d, f is log10 of the training FLOPs
+    of the model with W = d, minus the mean of this logarithm over all d.
 
     Attributes:
-        slopes: b, c and e.
+        slopes: b, c and e, (3,).
         covariance: the covariance of `slopes`, (3, 3).
-        residual: the standard deviation of a residual.
+        residual: the standard deviation of the residuals.
         freedom: the degrees of freedom of `residual`.
-        center: the mean of the logarithm of the training FLOPs.
+        center: the mean that is subtracted in f.
     """
 
     slopes: NDArray[np.float64]
@@ -118,7 +118,7 @@ def fit(runs: pd.DataFrame) -> Fit:
         for width, size in zip(runs["relative"], sizes, strict=True)
     ]
 
-    # An intercept for each (d, seed) is the same as subtracting the means of each (d, seed).
+    # Instead of fitting an intercept a[d, seed], subtract the mean of the runs of each (d, seed).
     blocks = [runs[EMBEDDING].to_numpy(), runs["seed"].to_numpy()]
     table = pd.DataFrame(terms).assign(score=np.log(runs[METRIC].to_numpy()))
     centered = table - table.groupby(blocks).transform("mean")
@@ -138,7 +138,7 @@ def _terms(width: float, size: float) -> NDArray[np.float64]:
 
 
 def predict(runs: pd.DataFrame) -> dict[str, Any]:
-    """Return the predicted gains at d = 256, with the fit that they come from."""
+    """Return the content of prediction.json: the predicted gains at d = 256, and the fit."""
     fitted = fit(runs)
     with tempfile.TemporaryDirectory() as outputs:
         planned = headroom.plan(LARGER, outputs=outputs)

@@ -30,9 +30,9 @@ _NOT_STARTED = 2  # the exit code of sweep.py if its command line is invalid
 def table(experiment: str, *, outputs: str | Path = "outputs") -> DataFrame:
     """Return the table of an experiment, with a row for each (arm, point, seed).
 
-    Unfinished runs have rows, too. The first columns are those of outputs/tables/<experiment>.csv.
-    `COLUMNS` in sweeper/results/table.py describes them. The other columns are further keys of the
-    configs, such as `optimizer.learning_rate`.
+    Unfinished runs have rows, too. The first columns are those of outputs/tables/<experiment>.csv,
+    which `COLUMNS` in sweeper/results/table.py describes. The other columns are the remaining keys
+    of the runs' configs, such as `optimizer.learning_rate`.
 
     Raises:
         UserError: the experiment was never planned in `outputs`.
@@ -146,10 +146,10 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
 def sweep(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFrame:
     """Train the unfinished runs of a plan, print progress, and return the plan.
 
-    This runs `python sweep.py -m` with these overrides. After an interruption, call it again to
-    continue the saved runs. The columns `state` and `reason` show which runs failed. With
-    `hydra.sweeper.decide=true`, the sweep adds seeds in later rounds. The plan does not list them,
-    but `table(experiment)` does.
+    This function runs `python sweep.py -m` with these overrides. After an interruption, call it
+    again to continue the saved runs. The result has the same rows as that of `plan`. Its columns
+    `state` and `reason` show which runs failed. With `hydra.sweeper.decide=true`, the sweep adds
+    seeds in later rounds. The result does not list the added seeds, but `table(experiment)` does.
 
     Raises:
         UserError: the plan is invalid. Nothing was trained.
@@ -182,7 +182,9 @@ def sweep(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataF
 def _split_overrides(
     overrides: Sequence[str], outputs: str | Path
 ) -> tuple[str | None, list[str]]:
-    """Return the folder that `--config-dir` names, or None, and the other overrides.
+    """Separate `--config-dir FOLDER` from the other overrides. Return the folder and the others.
+
+    Without `--config-dir`, the folder is None. The others include an override for `outputs`.
 
     Raises:
         UserError: `overrides` is not a list of strings, or it contains another flag.
@@ -212,9 +214,9 @@ def _split_overrides(
 
 
 def _frame(collected: Table, configs: Mapping[str, Mapping[str, Any]]) -> DataFrame:
-    """Return a table as a DataFrame, with a column for each further key of the runs' configs.
+    """Return a table as a DataFrame, with additional columns for all keys of the runs' configs.
 
-    `configs` maps each run's id to its flat config, whose keys are dotted.
+    `configs` maps each run's id to its flat config, whose keys are dotted, such as `model.heads`.
     """
     import pandas as pd
 

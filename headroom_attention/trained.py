@@ -64,8 +64,9 @@ def runs(
 
     Args:
         experiment: the name of the experiment. None means all experiments.
-        where: the wanted value of each config key, such as `{"model.heads": [4, 8], "seed": 0}`. A
-            run matches a list, a set or a column of a table if its value is one of the elements.
+        where: the wanted value of each config key, such as `{"model.heads": [4, 8], "seed": 0}`. If
+            a wanted value is a list, a set or a column of a table, a run matches if its own value
+            is one of the elements.
         outputs: the outputs folder.
 
     Raises:
@@ -346,7 +347,7 @@ def heads_by_layer(
     if not isinstance(head_size, int) and maps == heads:
         for place, sizes in enumerate(head_size):
             if not isinstance(sizes, int):
-                # order_H is the position of each head if heads are sorted by size.
+                # The weights are sorted by head size. order_H has the position of each head there.
                 order_H = torch.tensor(sizes).argsort(stable=True).argsort()
                 found[place] = found[place].index_select(1, order_H)
     return found

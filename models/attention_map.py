@@ -54,12 +54,12 @@ def head_measures(
 ) -> list[HeadMeasures]:
     """Return the measures of every attention that `call()` computes, in order.
 
-    Only calls of scaled_dot_product_attention with one key per position are measured.
+    A call of scaled_dot_product_attention is measured only if it has as many keys as queries.
 
     Args:
         call: a function that calls a model.
-        real_BT: False at padding, which does not count. If given, only attention with the same B
-            and T is measured.
+        real_BT: False at padding. The measures ignore padding. If `real_BT` is given, only
+            attention with the same B and T is measured.
     """
 
     def take(of: _Attended) -> HeadMeasures | None:

@@ -34,7 +34,8 @@ class FeedForward(nn.Module):
     ) -> None:
         super().__init__()
         self.activation = ACTIVATIONS[activation]
-        sizes = [feedforward_size] * (2 if gated else 1)  # the first one is the gate
+        # If there is a gate, its rows come first in the weight of `expand`.
+        sizes = [feedforward_size] * (2 if gated else 1)
         self.gated = gated
         self.expand = nn.Linear(embedding_size, sum(sizes), bias=bias)
         self.dropout = nn.Dropout(dropout)

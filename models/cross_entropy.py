@@ -74,11 +74,11 @@ def _losses_and_gradients(
 ) -> tuple[Tensor, list[Tensor]]:
     """Return the cross-entropies, nats_N1, and a list with a gradient_NK for each block.
 
-    The gradients are with respect to the logits. Both results come from one softmax per block. The
-    log-denominator of a block's softmax is its largest logit minus the logarithm of its largest
-    probability. That probability is at least 1/K, so it cannot underflow. At the end, the
-    probabilities of each block are rescaled from the block's denominator to the sum of all
-    denominators.
+    The gradients are with respect to the logits. Both results come from one softmax per block of
+    the vocabulary. In a block, the largest logit minus the logarithm of the largest probability is
+    the logarithm of the softmax's denominator. The largest probability is at least 1/K, so it
+    cannot underflow. At the end, the probabilities of each block are rescaled from the block's
+    denominator to the sum of all denominators.
     """
     chosen_N1 = torch.zeros((), device=hidden_ND.device)
     gradients, denominators, places, first = [], [], [], 0
@@ -111,10 +111,11 @@ def _losses_and_gradients(
 
 
 def _softmax_dtype(logits: Tensor) -> torch.dtype:
-    """Return the type in which probabilities are stored. Sums use at least single precision.
+    """Return the dtype in which to store the probabilities of these logits.
 
-    On a GPU this is the type of the logits, because storing the probabilities of bfloat16 logits in
-    single precision would take most of the time. A CPU is faster with single precision.
+    On a GPU this is the dtype of the logits, because storing the probabilities of bfloat16 logits
+    in single precision would take most of the time. A CPU is faster with single precision. The
+    caller computes sums in at least single precision on both.
     """
     if logits.device.type == "cpu":
         return torch.promote_types(logits.dtype, torch.float32)

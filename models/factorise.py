@@ -14,7 +14,8 @@ from torch import Tensor
 # Alternating least squares stops after _SWEEPS iterations, or when an iteration improves the fit by
 # less than _TOLERANCE.
 _SWEEPS, _TOLERANCE = 300, 1e-8
-_RIDGE = 1e-10  # the penalty on squared factors that makes them unique, relative to the products
+# The weight of the penalty on squared factors, as a share of the sum of squared products.
+_RIDGE = 1e-10
 
 
 def factorise(
@@ -22,10 +23,11 @@ def factorise(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return factors query_DS, mixing_HS and key_DS of the query-key products of all heads.
 
-    For each head i, query diag(mixing_i) key^T approximates W_Q^i W_K^iT. If S is at least H * R,
-    they are equal. Otherwise alternating least squares fits the factors. It starts from the S
-    largest singular directions of the single heads, so it is deterministic. All computations are in
-    double precision. Unneeded coordinates are zero in all factors.
+    For each head i, query diag(mixing_i) key^T approximates the product W_Q^i W_K^iT. If S is at
+    least H * R, the factors reproduce all products exactly, and coordinates beyond H * R are zero.
+    If S is smaller, alternating least squares fits the factors. It starts from the S largest
+    singular directions of the single heads, so it is deterministic. All computations are in double
+    precision.
 
     Args:
         size: S, the number of shared coordinates.
@@ -86,7 +88,8 @@ def _fitted(products_DHD: Tensor, start: list[Tensor]) -> list[Tensor]:
     try:
         _, factors = fit(init=begun)
     except LinAlgError:
-        # If some heads are equal or zero, several factors fit equally well. A penalty selects one.
+        # If some heads are equal or zero, different factors fit equally well, and the equations are
+        # singular. A penalty on squared factors makes the solution unique.
         penalty = _RIDGE * max(1.0, products_DHD.square().sum().item())
         _, factors = fit(init=begun, l2_reg=penalty)
     return [torch.from_numpy(factor) for factor in factors]

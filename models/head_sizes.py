@@ -122,10 +122,10 @@ class UnevenAttention(nn.Module):
 
 @torch.no_grad()
 def _draw_as_part(group: MultiHeadAttention, width: int) -> None:
-    """Rescale the initial weights of the heads of one size to the variance of the whole layer.
+    """Rescale the initial weights of the heads of one size, as if all heads were drawn together.
 
-    Glorot's variance is 2 / (embedding_size + width). The weights of `group` were drawn for the
-    width of its own heads. The argument `width` is the width of all heads of the layer. With
+    Glorot's variance is 2 / (embedding_size + width). The weights of `group` were drawn with the
+    width of the heads in `group`. The argument `width` is that of all heads of the layer. With
     `glorot="head"`, queries and keys stay unchanged.
     """
     embedding_size, own = group.qkv.in_features, group.output.in_features

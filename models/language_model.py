@@ -36,10 +36,10 @@ class LanguageModel(nn.Module, ABC):
         return F.linear(hidden_BTD, *self.softmax_layer())
 
     def own_logits(self, *inputs: Tensor) -> Tensor:
-        """Return logits_BTV as the model itself computes them from its inputs.
+        """Return logits_BTV of the model's own output layer, given the arguments of `forward`.
 
-        A wrapper of another library's model calls that model. tasks/lm1b/contract.py checks that
-        the result equals `logits`.
+        A wrapper of another library's model returns the logits of that model. The loss does not use
+        them. tasks/lm1b/contract.py checks that they equal the result of `logits`.
         """
         return self.logits(self(*inputs))
 
@@ -54,7 +54,10 @@ class LanguageModel(nn.Module, ABC):
         return nats, (targets_BT != IGNORED).sum()
 
     def embedding_parameters(self) -> list[Any]:
-        """Return the weights of all embeddings and of the softmax layer. List a shared one once."""
+        """Return the weights of all embeddings and of the softmax layer.
+
+        If both share a weight, the list has it once.
+        """
         kinds = nn.Embedding | TokenEmbedding
         tables = [part.weight for part in self.modules() if isinstance(part, kinds)]
         return [*dict.fromkeys([*tables, self.softmax_layer()[0]])]

@@ -107,8 +107,8 @@ class SegmentLayout:
 class SegmentMask(Tensor):
     """A mask that makes `F.scaled_dot_product_attention` compute one group of segments at a time.
 
-    All other functions treat it as an ordinary mask_B1TT. `torch.nn.attention.bias.CausalBias`
-    works in the same way. Results equal those with the ordinary mask up to rounding.
+    All other functions treat it as an ordinary mask_B1TT. Results equal those with the ordinary
+    mask up to rounding. `torch.nn.attention.bias.CausalBias` is a similar subclass of Tensor.
     """
 
     segments: SegmentLayout

@@ -11,6 +11,6 @@ class RMSNorm(nn.RMSNorm):
         super().__init__(size, eps=eps)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return x normalised over its last axis, in its own precision."""
+        """Normalise x over its last axis. The result has the precision of x."""
         # Under autocast, x may be in half precision. PyTorch then needs scales of the same type.
         return F.rms_norm(x, self.weight.shape, self.weight.to(x.dtype), self.eps)

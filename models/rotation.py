@@ -25,8 +25,8 @@ class Rotation:
 
         Args:
             positions_BT: the positions, which restart with each segment.
-            turned: for each head size, the number R of dimensions to rotate. R must be even. The
-                first R dimensions of a head are rotated.
+            turned: a mapping from each head size to R, the number of dimensions to rotate. R must
+                be even. The first R dimensions of a head are rotated.
             base: the base of the angles. The angle of pair i at position t is t base^(-2 i / R).
         """
         self._turns = {
@@ -47,7 +47,8 @@ class Rotation:
 def _turn(positions_BT: Tensor, count: int, base: float) -> tuple[Tensor, Tensor]:
     """Return the cosines and sines of all angles, cos_BT1R and sin_BT1R.
 
-    Both dimensions of a pair have the same angle. The sines of the first dimensions are negated.
+    Both dimensions of a pair have the same angle. In the first dimension of a pair, the sine is
+    negated.
     """
     if count % 2:
         raise ValueError(

@@ -36,7 +36,10 @@ def sidecar(path: Path) -> Path:
 
 
 def save(value: Mapping[str, Any], path: Path, run: str) -> None:
-    """Write a checkpoint of `run` atomically. An OSError leaves the previous file unchanged."""
+    """Write a checkpoint of the run with the id `run`, and its digest.
+
+    The file is replaced atomically. If writing raises OSError, the previous checkpoint remains.
+    """
     # On a full disk, torch.save would hide the OSError, so let it write to memory.
     buffer = io.BytesIO()
     torch.save(dict(value), buffer)
@@ -48,7 +51,10 @@ def save(value: Mapping[str, Any], path: Path, run: str) -> None:
 
 
 def verify(path: Path, run: str) -> None:
-    """Raise Damaged if a checkpoint is unreadable, has changed, or belongs to another run."""
+    """Raise Damaged if a checkpoint is unreadable, has changed, or belongs to another run.
+
+    `run` is the id of the run that it should belong to.
+    """
     try:
         stated = read_json(sidecar(path))
         digest = digest_of_file(path)

@@ -84,7 +84,12 @@ class TaskData(pl.LightningDataModule, ABC):
         return DRAWN
 
     def check(self, *, again: bool = False) -> None:
-        """Raise UserError if prepared data have changed. Examples drawn at random never change."""
+        """Raise UserError if prepared data have changed. Examples drawn at random never change.
+
+        Args:
+            again: whether to read every file again. By default, skip files that this machine has
+                checked and whose fingerprint is unchanged.
+        """
 
     def changed_code(self) -> list[str]:
         """Return the source files that have changed since they prepared the data."""
@@ -191,7 +196,7 @@ class PreparedData(TaskData):
 
     @staticmethod
     def spelled(content: Mapping[str, Any]) -> str:
-        """Serialize `content`. The folder's name contains the hash of the result."""
+        """Serialize `content` for `folder_name`, which hashes the result."""
         return canonical(content)
 
     @cached_property
@@ -235,8 +240,8 @@ class PreparedData(TaskData):
     def _code(self) -> State:
         """Return the digests of the source files that prepare the data, by path.
 
-        These are the modules of this class and its bases, all that they import, and a plugin's
-        whole package.
+        The files are the modules of this class and of its base classes, and all modules that these
+        import. If a plugin defines the task, they also include its whole package.
         """
         plugin = registry.files_of(registry.TASKS, self.config.task.name)
         modules = [
@@ -261,7 +266,11 @@ class PreparedRows(PreparedData):
     """
 
     Rows: ClassVar[Any]
-    """The class of a split's rows. `Rows(folder)` has a length, and facts in the dict `about`."""
+    """The class that reads the rows of one split. Its argument is the folder of the split.
+
+    `len` of an instance is the number of rows. The dict `about` holds the facts in the split's JSON
+    file.
+    """
 
     @abstractmethod
     def take(self, split: str, numbers: np.ndarray) -> Batch:

@@ -16,9 +16,9 @@ def adapted(
 ) -> dict[str, Tensor]:
     """Return the weights of a run's parent, converted such that `model` can load them.
 
-    If a layer has collaborative attention in `model` and multi-head attention in the parent, its
-    weights are re-parametrised. This is an approximation if the size of the shared queries and keys
-    is smaller than the layer's width (`models.factorise`).
+    If a layer has collaborative attention in `model` and multi-head attention in the parent, the
+    parent's query and key weights are factorised (`models.factorise`). The factors may be
+    approximate if the size of the shared queries and keys is smaller than heads * head size.
 
     Args:
         weights: the parent's weights.

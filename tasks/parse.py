@@ -45,7 +45,10 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
 
 
 def checked(schema: type[Section], config: Mapping[str, Any], path: str = "") -> Any:
-    """Return a config, or its section `path`, as an instance of its schema.
+    """Validate a config, and return it as an instance of `schema`.
+
+    Args:
+        path: the dotted key of `config` in the whole config, if it is only a section.
 
     Raises:
         UserError: the config is invalid. The message has the first error and counts the others.

@@ -16,8 +16,8 @@ def learning_rate(optimizer: OptimizerSection, steps: int, step: int) -> float:
     - constant: stays at its peak.
 
     bert is the schedule of google-research/bert. During the warm-up, the rate rises linearly from 0
-    at the first step. Then it jumps to a line that falls from the peak at the first step to 0 one
-    step after the last.
+    at the first step. After the warm-up, it follows a line that would be at the peak at the first
+    step, and reaches 0 one step after the last. So the rate jumps where the warm-up ends.
     """
     peak, warmup = optimizer.learning_rate, optimizer.warmup_steps
     if optimizer.schedule == "bert":

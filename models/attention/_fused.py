@@ -24,7 +24,10 @@ def attended(
     dropout: float,
     scale: float,
 ) -> Tensor:
-    """Return context_BHTP. The size of values may differ from that of queries and keys.
+    """Compute scaled dot-product attention. Return context_BHTP, the output of each head.
+
+    The mask is True where a query (axis 2) may attend to a key (axis 3). Values may have another
+    size P than queries and keys.
 
     `F.scaled_dot_product_attention` takes either a mask or `is_causal`. Its GPU kernel takes both
     and then skips all keys above the diagonal, which gives the same bits in two thirds of the time.
@@ -46,8 +49,11 @@ def attended(
 
 
 def _can_skip(q_BHTP: Tensor, k_BHTP: Tensor, v_BHTP: Tensor, mask: Tensor) -> bool:
-    """Return whether the kernel accepts these tensors, and the mask is causal."""
-    causal = getattr(mask, "causal", False)  # models.mask sets it
+    """Return whether the GPU kernel can skip the keys above the diagonal.
+
+    The mask must be causal, and the kernel must accept the types and sizes of the tensors.
+    """
+    causal = getattr(mask, "causal", False)  # models.mask sets this attribute
     if q_BHTP.device.type != "cuda" or not causal:
         return False
     length = q_BHTP.shape[-2]

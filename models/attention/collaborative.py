@@ -32,9 +32,9 @@ from models.initialisation import glorot_uniform_
 class CollaborativeAttention(nn.Module):
     """Attention with shared queries and keys of size `shared_size`, by default heads * head_size.
 
-    With `bias`, each head has a content bias. This is a vector of size D. Its product with the
-    input at a position is added to all logits for the key at this position. A bias of the queries
-    would have the same effect. A bias of the keys would cancel in the softmax.
+    With `bias`, each head has a content bias, which is a vector of size D. The product of this
+    vector and the input at a position is added to all logits for the key at this position. A bias
+    of the queries would have the same effect. A bias of the keys would cancel in the softmax.
     """
 
     def __init__(
@@ -81,9 +81,9 @@ class CollaborativeAttention(nn.Module):
         k_BTS = to_heads(self.key, x_BTD, self.mixing.shape[1])
         v_BHTP = to_heads(self.value, x_BTD, self.heads, self.head_size).transpose(1, 2)
 
-        # The scale depends on the head size, not on S, because factors of any S approximate the
-        # same logits. The authors' code divides by sqrt(S / heads), which sharpens the attention of
-        # compressed heads.
+        # Scale by the head size P, not by S. Factors with a smaller S approximate the same logits
+        # (see `from_factors`), so they need the same scale. The authors' code divides by
+        # sqrt(S / heads), which sharpens the attention of compressed heads.
         scale = 1 / math.sqrt(self.head_size)
         context_BHTP = attended(
             q_BHTS,
@@ -119,10 +119,11 @@ class CollaborativeAttention(nn.Module):
         mixing_HS: Tensor,
         key_DS: Tensor,
     ) -> CollaborativeAttention:
-        """Return collaborative attention whose queries and keys have these factors.
+        """Convert multi-head attention to collaborative attention, given factors of its logits.
 
         In the logits of head i, query_DS diag(m_i) key_DS^T replaces the product W_Q^i W_K^iT of
-        `attention`. Content bias, values and output are those of `attention`.
+        `attention`, where m_i is row i of mixing_HS. `models.factorise` computes such factors. The
+        content bias follows from the query bias of `attention`. Values and output are copied.
         """
         weight, has_bias = attention.qkv.weight, attention.qkv.bias is not None
         made = cls(

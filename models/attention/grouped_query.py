@@ -10,11 +10,12 @@ from models.attention.multi_head import MultiHeadAttention
 class GroupedQueryAttention(MultiHeadAttention):
     """Multi-head attention where each group of H / K query heads shares one key and value head.
 
-    The matrices of queries, keys and values each have the Glorot-uniform distribution of their own
-    shape. So the key matrix has the variance 2 / (D + K P), which is larger for a smaller K. The
-    variance matters. In a pilot with two seeds, 8 heads that shared 2 key heads were 1.4 % worse
-    than 2 heads with their own keys. With PyTorch's default variance, 1 / (3 D), the 8 heads were
-    1.9 % worse. With K = H, the initial weights are bit for bit those of `multi_head`.
+    The query, key and value matrices are each drawn from Glorot's uniform distribution, with the
+    variance for the shape of that matrix. So the key matrix has the variance 2 / (D + K P), which
+    is larger for a smaller K. The variance matters. In a pilot with two seeds, 8 heads that shared
+    2 key heads were 1.4 % worse than 2 heads with their own keys. With PyTorch's default variance,
+    1 / (3 D), the 8 heads were 1.9 % worse. With K = H, the initial weights are bit for bit those
+    of `multi_head`.
     """
 
     def __init__(

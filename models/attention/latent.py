@@ -29,11 +29,11 @@ from models.rotation import Rotation
 class LatentAttention(nn.Module):
     """Attention whose keys and values are functions of a latent and of one shared rotary key.
 
-    Each matrix has the Glorot-uniform distribution of its own shape. W_C and W_R count as two
-    matrices. The norm removes the scale of the latent, so only W_K sets the variance of the keys.
-    This variance is 2 C / (C + H P) at the start of training, and 2 D / (D + H P) in `multi_head`.
-    PyTorch's default distribution would give 1 / 3 in both cases, but it was worse in a pilot with
-    `grouped_query`.
+    Each matrix is drawn from Glorot's uniform distribution, with the variance for the shape of that
+    matrix. W_C and W_R count as two matrices. The norm removes the scale of the latent, so only W_K
+    sets the variance of the keys. This variance is 2 C / (C + H P) at the start of training, and
+    2 D / (D + H P) in `multi_head`. PyTorch's default distribution would give 1 / 3 in both cases,
+    but it was worse in a pilot with `grouped_query`.
     """
 
     def __init__(  # noqa: PLR0913  (the arguments of every variant, and four options)

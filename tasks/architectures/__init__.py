@@ -1,1 +1,4 @@
-"""The architectures that tasks train. Each module defines the config section `model` of one."""
+"""The architectures that tasks train.
+
+Each module defines the schema of the config section `model` for one architecture.
+"""

@@ -40,7 +40,8 @@ NAMES = {
     ),
 }
 OURS = {name: key for key, names in NAMES.items() for name in names}
-# Set these keys in every config. The default ids of special tokens may exceed our vocabulary.
+# Every config gets these values. The ids of special tokens are None, because the default ids may
+# exceed our vocabulary.
 ALWAYS = {
     **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id")),
     "use_cache": False,
@@ -95,7 +96,8 @@ class HuggingFaceSection(Architecture):
     def _settings(self) -> dict[str, Any]:
         """Return the arguments for the config class of `type`.
 
-        They are the keys of this section, under the names of `transformers`, and the options.
+        They are the keys of this section, renamed to those of `transformers`, and the entries of
+        `options`.
         """
         config, base = (
             transformers.CONFIG_MAPPING[self.type],

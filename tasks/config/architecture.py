@@ -143,7 +143,10 @@ class Architecture(Section, ABC):
 
     @classmethod
     def schema_of(cls, section: Mapping[str, Any]) -> type[Architecture]:
-        """Return the schema of `section`. It may depend on the values of the section."""
+        """Return the pydantic class that validates `section`.
+
+        A subclass may choose the class by the values in `section`.
+        """
         return cls
 
     @property

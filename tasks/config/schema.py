@@ -44,7 +44,10 @@ class Section(BaseModel):
 # Cached, because creating a pydantic class takes longer than all other checks of a config.
 @functools.cache
 def extended(section: type[Section], **fields: Any) -> Any:
-    """Return a subclass of `section` with these required fields. They replace inherited ones."""
+    """Return a subclass of `section` with these required fields.
+
+    A field replaces the inherited field of the same name.
+    """
     named: dict[str, Any] = {name: (kind, ...) for name, kind in fields.items()}
     return create_model(section.__name__, __base__=section, **named)
 

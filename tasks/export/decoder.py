@@ -1,7 +1,7 @@
-"""The config and the weights of a decoder for Hugging Face's Mistral, Qwen3 or DeepseekV3.
+"""Conversion of a decoder's config and weights to Hugging Face's Mistral, Qwen3 or DeepseekV3.
 
-Mistral is used instead of Llama, which computes the same. Llama's class rejects an embedding size
-that is not divisible by the number of heads.
+Llama computes the same as Mistral. It is not used, because its class rejects an embedding size that
+is not divisible by the number of heads.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,8 +15,8 @@ from tasks.config.schema import spelled
 from tasks.export.encoder import SIZES, unsupported
 from tasks.text.tokenizer import END, PAD
 
-# The values that all three classes require. The paper's own decoder has others, so it cannot be
-# exported.
+# The values that Mistral, Qwen3 and DeepseekV3 require. The paper's own decoder has other values,
+# so it cannot be exported.
 NEEDED = {
     "position_encoding": "rotary",
     "rotary_size": None,
@@ -55,7 +55,8 @@ def decoder_config(
         marks: the ids of the tokens before and after a sentence.
 
     Raises:
-        UserError: none of the three classes can compute the model. The message names the key.
+        UserError: none of the three classes can compute the model. The message names the key of
+            `section` that prevents this.
     """
     for key, needed in NEEDED.items():
         if (value := getattr(section, key)) != needed:

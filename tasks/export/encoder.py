@@ -1,4 +1,7 @@
-"""An encoder's config and weights, with its task's output layer, for Hugging Face's BERT."""
+"""Conversion of an encoder's config and weights to Hugging Face's BERT.
+
+The weights include the output layers of the encoder's task.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -65,7 +68,8 @@ def encoder_config(
         labels: the names of MNLI's classes, in the order of the class numbers.
 
     Raises:
-        UserError: Hugging Face's BERT cannot compute the model. The message names the key.
+        UserError: Hugging Face's BERT cannot compute the model. The message names the key of
+            `section` that prevents this.
     """
     attention: Any = section.attention
     if attention.name != "multi_head":
@@ -102,7 +106,7 @@ def encoder_config(
 
 
 def unsupported(key: str, value: Any, expected: str) -> UserError:
-    """Return the error for a value of a config key that Hugging Face's classes cannot compute."""
+    """Return the error for a config key whose value Hugging Face's classes do not support."""
     expected += ", since Hugging Face's classes support no other value"
     return invalid_value(key, spelled(value), expected, "export a run with that value")
 

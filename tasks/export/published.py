@@ -33,11 +33,11 @@ from tasks.text.tokenizer import LARGEST_VOCABULARY, TOKENIZER, save_tokenizer
 ENCODERS = ("BertForPreTraining", "BertForMaskedLM")
 DECODERS = ("MistralForCausalLM", "Qwen3ForCausalLM", "DeepseekV3ForCausalLM")
 
-# Ignore these keys of config.json, because they change no output of the models that we import. They
-# are about names, storage, training or generation, or follow from other sizes. A sliding window
-# matters only in rows that are longer than the window, which the task rejects. Keys of expert
-# layers change nothing in a model without such layers. No class reads some keys of published BERTs,
-# such as pooler_type.
+# Ignore these keys of config.json, because they change no output of the models that we import. Most
+# of them are about names, storage, training or generation, or follow from other sizes. A sliding
+# window matters only in rows that are longer than the window, and the task rejects such rows. Keys
+# of expert layers change nothing in a model without such layers. Some keys of published BERTs, such
+# as pooler_type, have no effect in any class of `transformers`.
 IRRELEVANT = frozenset(
     """
     architectures model_type transformers_version _name_or_path dtype torch_dtype use_cache
@@ -149,7 +149,8 @@ def _import(folder: Path, outputs: Path) -> str:
             length: Any = config.get("max_position_embeddings")
             marks = _marks(folder, config, tokenizer)
             exported = decoder.decoder_config(section, vocabulary, length)
-            # A sliding window matters only in longer rows. The task uses `longest` to reject these.
+            # A sliding window matters only in rows longer than the window. The key `longest` makes
+            # the task reject such rows.
             longest = config.get("sliding_window")
             export = decoder.decoder_weights
             task = {"name": "lm1b", "marks": marks, "longest": longest}
@@ -251,7 +252,11 @@ def _read(path: Path, read: Callable[[str], Any]) -> Any:
 
 
 def _weights(folder: Path) -> dict[str, Tensor]:
-    """Return the tensors in a folder. Old names of tensors are replaced by today's names."""
+    """Return the tensors in model.safetensors, without those that DERIVED names.
+
+    In old models, the names of LayerNorm's tensors end in gamma and beta. They are renamed to
+    weight and bias.
+    """
     found = _read(folder / "model.safetensors", load_file)
     renamed = {
         name.replace(".gamma", ".weight").replace(".beta", ".bias"): tensor
@@ -267,8 +272,8 @@ def _under_our_names(
 ) -> dict[str, Tensor]:
     """Return weights under our names, in single precision.
 
-    The export only renames, splits and joins tensors. This function therefore finds the place of
-    each weight by exporting consecutive numbers instead of weights.
+    The export only renames, splits and joins tensors. So this function exports the numbers 0, 1, 2,
+    ... in place of our weights. The exported numbers then say where each of `theirs` belongs.
 
     Args:
         theirs: the weights under the names of `transformers`.
@@ -310,7 +315,7 @@ def _marks(
 ) -> tuple[int, int]:
     """Return the ids of the tokens that begin and end a text.
 
-    If the tokenizer has no token that begins a text, the first id is that of the end token, too.
+    If the tokenizer has no token that begins a text, both ids are that of the end token.
     """
     about = _object(folder / "tokenizer_config.json", _Marks)
     known = {*tokenizer.get_vocab().values()}

@@ -69,8 +69,8 @@ def guessed_answer(question: str, context: str) -> str:
 
     First choose the sentence with the highest score. Each word that a sentence shares with the
     question adds 1 / (number of sentences with that word) to its score. The answer is the longest
-    part of this sentence without words of the question. If sentences or parts are equally good, the
-    first wins.
+    part of the chosen sentence without words of the question. If sentences or parts are equally
+    good, choose the first.
     """
     asked = set(WORD.findall(question.lower()))
     sentences = split_sentences(context)

@@ -145,8 +145,8 @@ class FineTuningSection(WordPieceSection):
 class ExampleData(PreparedRows):
     """Batches whose rows consist of two texts.
 
-    `tokens`, `token_type_ids` and `attention_mask` have the shape (B, T). The attribute `columns`
-    lists further arrays of shape (B,), such as `labels`.
+    A batch has `tokens`, `token_type_ids` and `attention_mask`, each of shape (B, T). It also has
+    the arrays that the attribute `columns` names, such as `labels`, each of shape (B,).
     """
 
     section: FineTuningSection

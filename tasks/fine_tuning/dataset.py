@@ -126,7 +126,9 @@ class RowReport:
     def kept_of(
         self, file: str, rows: Iterable[tuple[str, Kind | Malformed]]
     ) -> Iterator[Kind]:
-        """Yield the usable rows of a file, and count all its rows. Drop rows that repeat an id.
+        """Yield the usable rows of a file, and count kept and dropped rows.
+
+        Drop rows that repeat an id.
 
         Args:
             file: the name of the file.
@@ -307,7 +309,7 @@ class DataSet(Source, ABC, Generic[Kind]):
         return set(ordered[: max(1, round(len(groups) * VALIDATION))])
 
     def _on_hub(self, hub: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the splits `train` and `hub_test` of a data set on the hub."""
+        """Return two splits of a data set on the hub: "train", and the split `self.hub_test`."""
         splits = load_splits(hub, self.columns)
         if self.hub_test not in splits:
             expected = f"a data set with a split named {self.hub_test}"
@@ -318,9 +320,9 @@ class DataSet(Source, ABC, Generic[Kind]):
     def _parts(
         self, data: Mapping[str, Any], folder: Path, hub: Mapping[str, Any]
     ) -> dict[str, list[tuple[str, Iterator[tuple[str, Kind | Malformed]]]]]:
-        """Return, for each split, a pair (name, rows) for each of its files.
+        """Return a dict from each split to a list of pairs (file name, rows).
 
-        A split on the hub counts as one file.
+        A split on the hub counts as one file, with the name of the split.
         """
         if hub:
             names = {"train": "train", "test": self.hub_test}

@@ -25,8 +25,8 @@ ROWS = 16  # the number of random rows for an untrained model
 def check_outputs(module: TaskModule, batch: Batch, model: str) -> None:
     """Raise UserError if an output depends on later tokens, another segment or another row.
 
-    In each row, keep the tokens of one segment up to a random position, and replace all others by
-    those of another row. The outputs at the kept tokens must not change.
+    In each row, keep the tokens of one segment up to a random position, and replace all other
+    tokens by tokens of another row. The outputs at the kept tokens must not change.
 
     Args:
         model: what the message calls this model, such as "the trained model".
@@ -67,8 +67,9 @@ def check_fresh(module: TaskModule) -> None:
     """Check a new module on the CPU, in evaluation mode. The check changes the module's weights.
 
     Raises:
-        UserError: an output depends on later tokens, another segment or another row; a parameter
-            receives no gradient; or the model's own logits differ from those of its softmax layer.
+        UserError: the model breaks one of three rules. No output depends on later tokens, another
+            segment or another row. Every parameter receives a gradient. The model's own logits
+            equal those of its softmax layer.
     """
     length, model = module.section.sequence_length, module.model
     with torch.no_grad():

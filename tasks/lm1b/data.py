@@ -133,8 +133,8 @@ class FirstFit:
     def add(self, segment: bytes) -> bytearray | None:
         """Add a segment of 1 to sequence_length tokens.
 
-        Return the row that is now full, or the oldest row if too many rows are open. Otherwise
-        return None.
+        If a row is now full, close it and return it. If more than OPEN_ROWS rows are now open,
+        close the oldest row and return it. Otherwise return None.
         """
         size = len(segment)
         for place, row in enumerate(self.open):
@@ -336,7 +336,8 @@ class PackedText(PreparedRows):
 
     @staticmethod
     def spelled(content: Mapping[str, Any]) -> str:
-        # Leave out defaults. So data of versions without these keys are still found.
+        # Leave out keys with these default values. Older versions had no such keys, so the name of
+        # the folder stays the same, and their prepared data are found.
         older = {"joined": False, "tokenizer": None, "marks": [PAD, END]}
         known = {
             key: value

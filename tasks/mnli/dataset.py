@@ -53,9 +53,9 @@ class MultiNLI(DataSet[Pair]):
     hub_test = "validation_matched"
 
     def read_file(self, path: Path) -> Iterator[tuple[str, Pair | Malformed]]:
-        """Yield pairs (line number, `Pair` or the reason why the row is malformed).
+        """Yield (line number, `Pair`) for each row of a .jsonl file or of a table with tabs.
 
-        The file is a .jsonl file or a table with tabs.
+        For a row that cannot be used, yield `Malformed` instead of the `Pair`.
 
         Raises:
             UserError: a table lacks a column.
@@ -126,9 +126,9 @@ class MultiNLI(DataSet[Pair]):
 
 
 def pair_of(row: Any) -> Pair | Malformed:
-    """Return the pair in a row, or the reason why it is malformed.
+    """Convert a row to a `Pair`. Return `Malformed` if the row cannot be used.
 
-    The label may be a name in LABELS or its index.
+    The row's label may be a name in LABELS or the index of a name.
     """
     if not isinstance(row, Mapping):
         return Malformed("not a row of named fields")
@@ -158,13 +158,13 @@ def pair_of(row: Any) -> Pair | Malformed:
 
 
 def json_pair(raw: bytes | None) -> Pair | Malformed:
-    """Return the pair in a line of JSON, or the reason why it is malformed."""
+    """Convert a line of JSON to a `Pair`. Return `Malformed` if the line cannot be used."""
     row = dataset.row_of(raw)
     return row if isinstance(row, Malformed) else pair_of(row)
 
 
 def table_pair(header: list[str], line: str) -> Pair | Malformed:
-    """Return the pair in a line of a table, or the reason why it is malformed.
+    """Convert a line of a table to a `Pair`. Return `Malformed` if the line cannot be used.
 
     Quotation marks are ordinary characters, as in BERT's reader.
     """

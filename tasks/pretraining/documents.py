@@ -231,7 +231,12 @@ def _checksum(text: bytes) -> int:
 def documents_of(text: Text, rule: str, counts: Counts) -> Iterator[list[str]]:
     """Yield the documents of one text, each as a list of sentences.
 
-    A sentence may continue on the next line, as in a book.
+    A sentence may continue on the next line, as in a book. In the output of WikiExtractor, the tags
+    <doc> and </doc> end a document, and blank lines between these tags do not.
+
+    Args:
+        rule: "blank_line" if a blank line ends a document, or "file" if the text is one document.
+        counts: the counts to which the lines of the text are added.
     """
     sentences: list[str] = []
     together: list[str] = []

@@ -235,8 +235,8 @@ def rows_of(
     end_B1 = first_B1 + second_B1 + 2
     token_type_ids_BT = (places_T > middle_B1) & (places_T <= end_B1)
 
-    # In the first text, the index of a token in the split is its position plus `offset`. In the
-    # second text, add `jump`.
+    # The token at position t of a row is token t + offset of the split if it belongs to the first
+    # text, and token t + offset + jump if it belongs to the second.
     offset_B1 = pairs.first_start[:, None] - 1
     jump_B1 = pairs.second_start[:, None] - 2 - first_B1 - offset_B1
     index_BT = places_T + offset_B1 + token_type_ids_BT * jump_B1

@@ -211,7 +211,8 @@ class Server:
         pid = forked()
         if pid == 0:
             become_job(work, log=request.get("log"), close=(*self._private, *close))
-        # The child calls this too, but the client may signal the group before the child has run.
+        # The child also makes itself the leader of a process group. Do it here too, because the
+        # client may signal the group before the child has run.
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)
         self._children[pid] = request

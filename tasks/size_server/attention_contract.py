@@ -25,11 +25,11 @@ _SEGMENTS = (1, 1, 1, 1, 2, 2, 2, 2, 0, 0)
 # Also check a row of 64 positions, because a variant that computes in blocks may treat whole blocks
 # differently.
 _LONG = (*[1] * 40, *[2] * 16, *[0] * 8)
-# Change about this many positions of these two rows, one at a time.
+# To check a row of _SEGMENTS or _LONG, change about this many of its positions, one at a time.
 _CHANGED = 20
 # Change fewer positions of a row that has the run's own length, because it may be long.
 _CHANGED_OF_OWN = 3
-# If the run's rows are longer, check rows of this many positions.
+# If the run's rows have more positions than this, check rows of this many positions instead.
 _LONGEST = 2048
 # Draw the input at a changed position with this standard deviation. Then even a small attention
 # weight on it changes the outputs.
@@ -48,9 +48,10 @@ _checked: set[object] = set()
 
 
 def check(section: WithAttention, length: int = 0, precision: str = "32-true") -> None:
-    """Check a config's attention variant, once for each size of its layers.
+    """Check the attention variant that `section` names, once for each size of its layers.
 
     Args:
+        section: the section `model` of a run's config.
         length: the number of positions in a row of the run, or 0 if its rows differ in length.
         precision: `trainer.precision` of the run.
 
@@ -76,8 +77,9 @@ def check(section: WithAttention, length: int = 0, precision: str = "32-true") -
 def _shape_class(embedding_size: int, heads: int, head_size: int) -> tuple[object, ...]:
     """Return a key that is equal for layers of similar sizes.
 
-    The key has the properties of the sizes on which a variant's behaviour may depend. `check` does
-    fewer checks on a layer if a layer with the same key has passed.
+    The key says, for example, whether there is a single head, and whether the head size is odd. The
+    behaviour of a variant may depend on such properties. `check` does fewer checks on a layer if a
+    layer with the same key has passed.
     """
     power_of_2 = heads & (heads - 1) == 0
     fills = heads * head_size == embedding_size
@@ -172,8 +174,8 @@ def _rotation(layer: Any, segments: Sequence[int] = _SEGMENTS) -> dict[str, Rota
 def shape_fault(layer: nn.Module, embedding_size: int, rotated: bool) -> str | None:
     """Describe what is wrong with the shape of a layer's outputs. Return None if it is right.
 
-    This also measures the rank and entropy of the heads. Otherwise an error in these measurements
-    would appear only after training.
+    This function also measures the rank and entropy of the heads. If the layer made this
+    measurement fail, the error would otherwise appear only after training.
 
     Args:
         layer: a layer on the device "meta".

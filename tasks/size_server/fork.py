@@ -71,7 +71,8 @@ def import_lightning() -> None:
     try:
         importlib.import_module("pytorch_lightning")
     except ImportError:
-        # Lightning may need a hidden package. The next import of Lightning finds it.
+        # Lightning may need a hidden package. Ignore the error, because the next import of
+        # Lightning finds all packages.
         pass
     finally:
         sys.meta_path.remove(finder)

@@ -37,18 +37,22 @@ NODES: dict[str, tuple[int, ...]] = {
     "head_size": (1, 2, 3),
     "feedforward_size": (1, 2),
 }
-"""Interpolate between models whose dimensions are these multiples of a built model's dimensions.
+"""The grid of models between which counts are interpolated.
 
-An option that divides a dimension, such as `key_value_heads`, also divides its multiples.
+Each dimension of the first built model is multiplied by these numbers. The products are valid
+sizes, because an option that divides a dimension, such as `key_value_heads`, divides them, too.
 """
 BUILT_FIRST = math.prod(map(len, NODES.values()))
-"""Build this many models of a kind before interpolating. Interpolation needs as many again."""
+"""Build and count this many models of a kind before interpolating.
+
+The grid for the interpolation has as many models, which must be built, too.
+"""
 BEYOND = 5
 """Check the polynomials with a model whose dimensions are this multiple of the first model's."""
 
 
 class CountPolynomials:
-    """Counts the parameters and FLOPs of models without building each of them.
+    """A counter of the parameters and FLOPs of models that does not build every model.
 
     Two models are of the same kind if their configs differ only in dimensions. The first models of
     a kind are built and counted. The counts of later ones are interpolated.
@@ -143,7 +147,7 @@ class Polynomials:
 def _lagrange_basis(nodes: Sequence[int], x: int) -> tuple[int, dict[int, int]]:
     """Return the values at x of Lagrange's basis polynomials, one for each node.
 
-    They are fractions. The result is their common denominator, and a dict of numerators by node.
+    The values are fractions. Return their common denominator, and a dict from nodes to numerators.
     """
     others = {node: [other for other in nodes if other != node] for node in nodes}
     apart = {node: math.prod(node - other for other in others[node]) for node in nodes}
@@ -157,7 +161,11 @@ def _lagrange_basis(nodes: Sequence[int], x: int) -> tuple[int, dict[int, int]]:
 
 
 def counts(run: RunConfig) -> dict[str, int]:
-    """Count the parameters, the cached bytes, and the FLOPs and positions of a forward pass."""
+    """Build the model of a run, and count its parameters, KV-cache bytes per token, and FLOPs.
+
+    The FLOPs are those of a forward pass on the task's `example`. The result also has the number of
+    positions of this example.
+    """
     device = run.model.counted_on
     with torch.device(device):
         # Use single precision, like the tensors of `example`.
@@ -191,11 +199,13 @@ def counts(run: RunConfig) -> dict[str, int]:
 def size(
     config: Mapping[str, Any], counted: Callable[[RunConfig], Counts] = counts
 ) -> dict[str, int | float]:
-    """Return the size of a run: parameters, cached bytes, training tokens and FLOPs per token.
+    """Return the size of a run by name.
 
+    The size consists of the numbers of parameters, the KV-cache bytes per token, the training
+    tokens, the training FLOPs per token, the head size, and the width of all heads of a layer.
     Training costs three times the FLOPs of a forward pass: the forward pass itself, the gradients
-    of the inputs and the gradients of the weights. The result lacks the key `head_size` if heads
-    differ in size.
+    of the inputs and the gradients of the weights. If heads differ in size, the result lacks the
+    key `head_size`.
 
     Args:
         counted: a function with the same results as `counts`.

@@ -28,9 +28,10 @@ class Question(Example):
     Attributes:
         context: the paragraph.
         answers: all gold answers. Predictions are scored against them.
-        start: where in the context the training answer begins, in characters, or -1 if no gold
-            answer is at its stated start.
-        text: the training answer, which is one of the gold answers, or "".
+        start: the position in the context, in characters, at which the training answer begins. It
+            is -1 if there is no training answer.
+        text: the training answer, or "". It is the first gold answer that occurs at the position
+            that the data set states.
     """
 
     question: str
@@ -78,9 +79,9 @@ def best_windows(cut: Sequence[Window], length: int) -> NDArray[np.int64]:
 def covered(
     offsets: NDArray[np.integer], start: int, end: int
 ) -> tuple[int, int] | None:
-    """Return the first and the last token that have characters of text[start:end].
+    """Return the indices of the first and the last token that overlap text[start:end].
 
-    Return None if no token has any of these characters.
+    Return None if no token overlaps it.
 
     Args:
         offsets: (tokens, 2), the start and end of each token in the text, in characters.
@@ -150,9 +151,9 @@ class AnswerKey:
     ) -> dict[str, str]:
         """Predict an answer to every question. Return a dict from question ids to answers.
 
-        An answer is a part of the paragraph. It is empty if no window has an allowed span. If an
-        evaluation was limited to the first windows, only the questions of these windows have
-        answers.
+        An answer is a part of the paragraph. It is empty if no window has an allowed span. If
+        `scores` ends before the last window of the split, only the questions of the scored windows
+        get an answer.
 
         Args:
             scores: the scores of the windows of the split, in order.
@@ -184,7 +185,8 @@ class AnswerKey:
             for place, (row, (first, length), (starts_T, ends_T)) in enumerate(
                 zip(rows, cut, of_rows, strict=True)
             ):
-                second = int(seconds[row])  # the position of the window's first token
+                # The position in the row at which the window begins.
+                second = int(seconds[row])
                 text = slice(second, second + length)
                 may_start_T, may_end_T = np.zeros((2, len(starts_T)), bool)
                 may_end_T[text] = True
@@ -224,9 +226,14 @@ def best_span(
     """Return the span with the highest score, or None if no span is allowed.
 
     As in run_squad, a span starts at one of the `candidates` positions with the highest start
-    logits, and ends at one of those with the highest end logits. A span is allowed if it has 1 to
-    `longest` tokens, `may_start_T` is True at its first token, and `may_end_T` at its last. If
-    spans have equal scores, choose the one with the higher start logit, then the one with the
+    logits, and ends at one of the `candidates` positions with the highest end logits. A span is
+    allowed under three conditions:
+
+    - It has 1 to `longest` tokens.
+    - `may_start_T` is True at its first token.
+    - `may_end_T` is True at its last token.
+
+    If spans have equal scores, choose the one with the higher start logit, then the one with the
     higher end logit, then the earlier one.
     """
     first, last = _largest(starts_T, candidates), _largest(ends_T, candidates)

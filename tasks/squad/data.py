@@ -108,7 +108,7 @@ class Windows(ExampleData):
                 answer = covered(offsets, question.start, stop)
 
             room = self.section.sequence_length - SPECIAL_TOKENS - len(ids)
-            place = 2 + len(ids)  # the position of the window's first token
+            place = 2 + len(ids)  # the position in the row at which the window begins
             for first, length in windows(len(pieces), room, self.section.stride):
                 rows.append([cls, *ids, sep, *pieces[first : first + length], sep])
                 start = end = NOWHERE

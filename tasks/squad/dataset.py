@@ -34,9 +34,10 @@ class SQuAD(DataSet[Question]):
     hub_test = "validation"
 
     def read_file(self, path: Path) -> Iterator[tuple[str, Question | Malformed]]:
-        """Yield pairs (place in the file, question or reason why it is malformed).
+        """Yield (place in the file, `Question`) for each row of a file.
 
-        The file has the format of SQuAD, or one question per line, as `datasets` exports it.
+        For a row that cannot be used, yield `Malformed` instead of the `Question`. The file has the
+        format of SQuAD, or one question per line, as `datasets` exports it.
 
         Raises:
             UserError: the file has neither format.
@@ -102,7 +103,7 @@ def _has_lines(path: Path) -> bool:
 
 
 def question_of(row: Any, context: Any) -> Question | Malformed:
-    """Return the question in an entry of "qas", or the reason why it is malformed.
+    """Convert an entry of "qas" to a `Question`. Return `Malformed` if it cannot be used.
 
     Args:
         row: the entry.
@@ -140,9 +141,10 @@ def question_of(row: Any, context: Any) -> Question | Malformed:
 def located_answer(
     context: str, texts: Sequence[str], starts: Sequence[Any]
 ) -> tuple[int, str]:
-    """Return the start and the text of the first answer that is at its stated start.
+    """Find the first answer whose text occurs in `context` at the position that `starts` gives.
 
-    If there is none, return -1 and "".
+    Return its start, in characters, and its text, both without surrounding spaces. If there is no
+    such answer, return -1 and "".
     """
     for text, start in zip(texts, starts, strict=True):
         bare = text.strip()

@@ -71,7 +71,7 @@ class QuestionAnswering(FineTuning):
     def measure(self, split: str) -> dict[str, float]:
         """Return the metrics of a split. exact_match and f1 are in percent.
 
-        The predictions are kept for `files`.
+        This method also stores the predictions, which `files` returns.
         """
         losses = super().measure(split)
         batches, self._scored = self._scored, []
@@ -109,9 +109,9 @@ class QuestionAnswering(FineTuning):
 
 
 def _nats(logits_2BT: Tensor, batch: Batch) -> Tensor:
-    """Return the cross-entropy of the start and the end, in nats.
+    """Return the loss of a batch in nats, summed over its rows.
 
-    It is the mean of the two, summed over the rows.
+    The loss of a row is the mean of two cross-entropies, of the answer's start and of its end.
     """
     starts, ends = (
         F.cross_entropy(logits_BT, batch[end], reduction="sum", ignore_index=IGNORED)

@@ -184,10 +184,11 @@ class Sample:
     Attributes:
         kind: the word for the text in digests and descriptions.
         unit: the unit of the length, such as "sentences".
-        beginning: a function. `beginning(length, world)` returns the start of the text, for the
-            digest.
-        write: a function. `write(folder, length, world)` writes the text to a folder, unless it is
-            there. The caller must hold a lock on the folder.
+        beginning: the function `beginning(length, world)`, which returns the start of the text. The
+            digest depends on it.
+        write: the function `write(folder, length, world)`, which writes the text to a folder. If
+            the folder already has the text, it does nothing. The caller must hold a lock on the
+            folder.
     """
 
     kind: str
@@ -397,7 +398,8 @@ def numbered_examples(
 
     Args:
         files: the names of the training file and of the test file.
-        text: a function. `text(numbers, world)` returns the content of a file with these items.
+        text: the function `text(numbers, world)`, which returns the content of a file with the
+            items of these numbers.
         hashed: the number of items from which the digest is computed.
         together: the number of examples in each item.
     """

@@ -31,7 +31,7 @@ CHUNK = 2_000  # read and encode this many lines at a time
 
 Add = Callable[[str, ArrayLike], None]
 Chunk = tuple[bool, list[bytes | None]]
-"""Whether the lines belong to the source's own test split, and the raw lines."""
+"""A pair: whether the lines belong to the source's own test split, and the raw lines."""
 
 
 @contextmanager

@@ -89,9 +89,9 @@ LARGEST_SAMPLE = 512_000_000  # in bytes; a million lines of LM1B have 130 MB
 
 
 def sample_of(lines: Iterable[str], most: int) -> Iterator[str]:
-    """Yield the first lines, on which to train a tokenizer.
+    """Yield the first of the lines, to train a tokenizer on them.
 
-    They are at most `most` lines, with at most LARGEST_SAMPLE bytes.
+    Yield at most `most` lines, and at most LARGEST_SAMPLE bytes.
     """
     left = LARGEST_SAMPLE
     for line in itertools.islice(lines, most):

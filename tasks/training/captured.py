@@ -32,9 +32,9 @@ class CapturedStep(NamedTuple):
 class CapturedSteps:
     """A callable that takes training steps on one GPU, with CUDA graphs where possible.
 
-    The first step of each batch shape is eager. The second is taken twice, eagerly and by a new
-    graph. Later steps of that shape replay the graph. If the two results differ in any bit, or if
-    the eager step synchronizes with the GPU, all further steps are eager.
+    For each batch shape, the first step is eager. The second step is taken twice, eagerly and by a
+    new graph. Later steps replay the graph. If the two results of the second step differ in any
+    bit, or if its eager version waits for the GPU, all further steps of all shapes are eager.
     """
 
     def __init__(self, steps: Steps) -> None:
@@ -94,7 +94,10 @@ class CapturedSteps:
         return again
 
     def _capture(self, number: int, batch: Batch) -> CapturedStep:
-        """Capture a step without running it. The optimizer must already have its state."""
+        """Capture a step as a graph without running it.
+
+        An eager step must have come before, so that the optimizer has its state.
+        """
         steps = self._steps
         own = {name: tensor.clone() for name, tensor in batch.items()}
         steps.optimizer.zero_grad()  # the graph allocates its own gradients

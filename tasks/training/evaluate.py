@@ -13,8 +13,8 @@ import torch
 from tasks.batch import moved
 from tasks.module import TaskModule
 
-# A sample has this share of the positions that a run trains on, or more. Eight samples with this
-# share take less than 1 % of the training time.
+# `sampled_loss` evaluates at least this share of the positions that a run trains on. Eight samples
+# with this share take less than 1 % of the training time.
 SAMPLED = 0.0025
 
 
@@ -44,8 +44,9 @@ def evaluate(
 def sampled_loss(module: TaskModule) -> dict[str, float]:
     """Return the loss on the first rows of the validation split, or {} if the task has no loss.
 
-    Every call uses the same rows, from the first batch. They have as many positions as a training
-    step. If the share SAMPLED of all training positions is larger, they have that many.
+    Every call uses the same rows of the first validation batch. They have as many positions as a
+    training step, or the share SAMPLED of all training positions if that is more. If the batch has
+    fewer positions, all its rows are used.
     """
     if "test/loss" not in module.measured:
         return {}
@@ -74,7 +75,7 @@ def evaluating(module: TaskModule) -> Iterator[None]:
     fabric: Any = module.fabric
     module.eval()
     try:
-        # With "64-true", Fabric computes in double precision what the model does not store.
+        # With "64-true", `fabric.autocast` gives new tensors double precision.
         with torch.inference_mode(), fabric.autocast(), module.autocast():
             yield
     finally:

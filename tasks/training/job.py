@@ -143,7 +143,8 @@ class Job:
             with self._interruption.deferred():
                 self._interruption.install()
                 self._terminal = redirected_output(self._attempt.log_path)
-                # The watchdog sends SIGUSR1 to get the stacks of all threads.
+                # If this job hangs, the watchdog in sweeper/run sends SIGUSR1. The job then prints
+                # the stacks of all its threads.
                 faulthandler.register(signal.SIGUSR1)
                 threading.Thread(
                     target=self._heartbeat, name="heartbeat", daemon=True

@@ -75,17 +75,17 @@ class Recorder:
 
     Attributes:
         validation: the metrics of the last validation on the whole split.
-        times: an array (2,). The first element is the seconds that training steps took. The second
-            is the seconds for which the process waited for a processor meanwhile. Both are summed
-            over all attempts.
+        times: an array (2,), summed over all attempts. The first element is the seconds that
+            training steps took. The second is how many seconds the process waited for a processor
+            during these steps.
         seconds_before: the seconds of training steps in earlier attempts.
     """
 
     def __init__(self, context: RunContext, module: TaskModule) -> None:
         self._context, self._module = context, module
         self._trainer = module.config.trainer
-        # The losses since the last row of metrics.jsonl, in earlier attempts and in this one. Those
-        # of this attempt are still on the device.
+        # The losses since the last row of metrics.jsonl. `_earlier` has those of earlier attempts.
+        # `_losses` has those of this attempt, which are still on the device.
         self._earlier: list[float] = []
         self._losses: list[Tensor] = []
         self._validated = 0  # the step of the last validation

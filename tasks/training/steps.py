@@ -42,7 +42,8 @@ class Steps:
     def update(self, number: int, batch: Batch) -> Tensor:
         """Compute the gradients, update the weights and return the loss of the whole batch.
 
-        This part of a step does not depend on its number, so a CUDA graph can capture it.
+        This part is the same in every step, whatever the step's number is. So a CUDA graph can
+        capture it.
         """
         self.optimizer.zero_grad()
         # Divide the loss of each part by the number of targets in the whole batch.

@@ -106,7 +106,7 @@ def start(section: LoggerSection, run: Run) -> Any:
         "tags": list(
             dict.fromkeys(str(tag)[: mirrors.MOST_LETTERS] for tag in tags if tag)
         ),
-        # W&B cannot group by tags, so the config holds the keys to group panels by.
+        # W&B cannot group panels by tags, so the config also holds the run's names and size.
         "config": {**config, "size": record.size, "names": names},
         "dir": str(run.outputs),
         # Record only the metrics: no console output, system metrics or list of packages.

@@ -19,7 +19,7 @@ from models.attention.multi_head import MultiHeadAttention
 class CosineAttention(MultiHeadAttention):
     """Multi-head attention whose logits are cosines, times a learned temperature for each head.
 
-    `temperature` is its initial value.
+    The argument `temperature` is the initial temperature of all heads.
     """
 
     def __init__(

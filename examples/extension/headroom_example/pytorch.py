@@ -25,7 +25,8 @@ class PyTorchDecoder(LanguageModel):
         self.layers = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
 
     def forward(self, tokens: Tensor, segments: Tensor, positions: Tensor) -> Tensor:
-        """Return hidden_BTD. PyTorch's masks say which positions are hidden."""
+        """Return the hidden states, of shape (B, T, D)."""
+        # The masks of nn.TransformerEncoder are True where a key is hidden.
         hidden = ~attention_mask(segments, causal=True).as_subclass(Tensor)
         hidden_of_heads = hidden.expand(-1, self.heads, -1, -1).flatten(0, 1)
         x_BTD: Tensor = self.layers(self.table(tokens, positions), hidden_of_heads)

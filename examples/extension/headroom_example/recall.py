@@ -34,8 +34,8 @@ class RecallSection(TaskSection):
 class Pairs(TaskData):
     """Rows of shape (T, D). The first half of a row holds pairs (key, value).
 
-    The second half holds the same keys in the same order, each with zeros instead of its value.
-    Keys lie on the unit sphere. The numbers of a value are 1 or -1.
+    The second half of a row holds the same keys in the same order, each with zeros instead of its
+    value. Keys lie on the unit sphere. The numbers of a value are 1 or -1.
     """
 
     section: RecallSection

@@ -1,4 +1,4 @@
-"""Tests that Headroom finds the things in this package by name, and that they work."""
+"""Tests that Headroom finds this package's attention, model, task, figure and claim by name."""
 
 from __future__ import annotations
 
