@@ -38,7 +38,7 @@ PAPER = (
     "table3",
 )
 DECIDES = "hydra.sweeper.decide=true"
-SCALES = ("demo", "cpu", "gpu", "paper")
+SCALES = ("demo", "cpu", "night", "gpu", "paper")
 
 EARLIER = "earlier"  # the folder of replaced verdicts, next to the current ones
 
@@ -378,7 +378,11 @@ def changed(found: Iterable[Kept], reasons: Mapping[str, str]) -> str:
                 place = (one.experiment, f"`{before.claim}`", where)
                 rows.append((*place, answer(before), what, why))
     head = ("experiment", "claim", "scale and text", "before", "now", "why")
-    return table(head, rows) if rows else "No answer differs from the one kept before."
+    return (
+        table(head, rows)
+        if rows
+        else "No verdict differs from that of the replaced record."
+    )
 
 
 def settings(found: Iterable[Kept]) -> str:

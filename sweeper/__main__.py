@@ -98,10 +98,11 @@ def _console(command: Command) -> Terminal | None:
 
 
 def train(_: None, options: argparse.Namespace) -> int:
-    """Train the planned runs of the outputs folder that are not done, on this machine.
+    """Train all planned runs of the outputs folder that are not done, on this machine.
 
     Parents start before their children, and long runs before short ones. Ctrl-C and SIGTERM save
-    and stop all running runs. To continue, repeat the command. It needs torch, pytorch-lightning,
+    and stop all running runs. To continue, repeat the command. The
+    command needs torch, pytorch-lightning,
     numpy, tokenizers and pydantic, and no network.
     """
     from sweeper.run.unfinished import train as train_unfinished

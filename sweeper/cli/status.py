@@ -119,7 +119,7 @@ def _state(
     state, reason = _state(parent, plan, status_of)
     if state in (State.FAILED, BLOCKED):
         return BLOCKED, f"its parent {parent} {state}: {reason}"
-    waits = "" if state == State.DONE else f"its parent {parent} has to be done first"
+    waits = "" if state == State.DONE else f"it waits for its parent {parent}"
     return str(status.state), waits or status.reason
 
 

@@ -102,7 +102,9 @@ class Configurations:
         """
         arm, *others = self.experiment.arms.values()
         if others or {**arm.grid, **arm.set}.get("model.head_size"):
-            expected = "an experiment with one arm that leaves model.head_size at null"
+            expected = (
+                "an experiment with a single arm that leaves model.head_size at null"
+            )
             name = self.experiment.yaml
             raise invalid_value("experiment", name, expected, "choose table1")
         axes = self.command_line.axes
@@ -221,7 +223,9 @@ class Configurations:
             setting = describe_values(point.values)
             if (other := target_of.setdefault(setting, target.label)) != target.label:
                 both = f"{other} and {target.label}"
-                expected = f"one target for each point, but {setting} has two ({both})"
+                expected = (
+                    f"one target for each point, but {setting} matches two ({both})"
+                )
                 remedy = "choose one with match.where, or add the key that differs to match.same"
                 key = f"experiment.arms.{arm.name}.match.to"
                 raise invalid_value(key, match.to, expected, remedy)
@@ -239,7 +243,7 @@ class Configurations:
                 shared = {key: lookup(key, point.config) for key in match.same}
             except KeyError as unknown:
                 expected, same = "keys of the config", list(match.same)
-                remedy = f"correct the list: there is {unknown.args[0]}"
+                remedy = f"correct the list; the config has {unknown.args[0]}"
                 raise invalid_value("match.same", same, expected, remedy) from None
             label = f"{match.to} {describe_values(point.values)}".strip()
             size = self._count(match, point.size, point.config)

@@ -77,7 +77,7 @@ class Facts:
         answers = self.sizes_if_valid(configs)
         if faults := [answer for answer in answers if isinstance(answer, Invalid)]:
             others = plural(len(faults) - 1, "more point")
-            end = f" The same holds for {others}." if faults[1:] else ""
+            end = f" Also invalid: {others}." if faults[1:] else ""
             raise Invalid(f"{str(faults[0]).removesuffix('.')}.{end}")
         return [answer for answer in answers if not isinstance(answer, Invalid)]
 

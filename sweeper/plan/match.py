@@ -69,7 +69,7 @@ def solve(
     if not near:
         reason = str(try_at(1)).removesuffix(".")
         raise UserError(
-            f"no value gives a valid model; correct the error with {step} ({reason})"
+            f"no value gives a valid model; with {step}, the error is: {reason}"
         )
     if not changes:
         values = ", ".join(str(multiple * step) for multiple in tried)

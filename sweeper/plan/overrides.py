@@ -135,9 +135,7 @@ def _check_axis(key: str, values: list[Any]) -> None:
     """Raise UserError if `key` cannot be swept, such as `scale` or `name`."""
     listed = ",".join(map(str, values))
     if key.startswith("experiment."):
-        remedy = (
-            f"for a list, write '{key}=[{listed}]', and to sweep seeds, seed={listed}"
-        )
+        remedy = f"to set a list, write '{key}=[{listed}]'; to sweep seeds, write seed={listed}"
         raise invalid_value(key, listed, "one value", remedy)
     if key in ("scale", "name", "paths.outputs"):
         raise invalid_value(key, listed, "one value", f"start one sweep for each {key}")

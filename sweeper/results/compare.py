@@ -181,7 +181,7 @@ def differences(one: Table, other: Table) -> Iterator[str]:
                 lines.append(_means(before, after))
 
         lines += _missing("first", first, second) + _missing("second", second, first)
-        shared = f"{sum(equal)} of {len(equal)} values of shared seeds are equal"
+        shared = f"{sum(equal)} of {len(equal)} values with the same seed are equal"
         head = f"{measure.words}: {plural(len(pairs), 'point')} in both; {shared}"
         closing = "; differences:" if lines else ": nothing differs."
         yield f"{head} to the last digit{closing if equal or lines else '.'}"

@@ -121,9 +121,9 @@ def in_words(found: OtherCode, *, retrain: bool) -> Iterator[str]:
             what = "They are trained again. Their old results stay in runs/<id>/attempts/<number>."
         yield f"{found.words()}. {what}"
     if found.begun:
-        how = "again from step 0" if retrain else "with other code than before"
+        how = "start again from step 0" if retrain else "continue with the new code"
         runs = plural(len(found.begun), "unfinished run")
-        yield f"Starting {how}: {runs} ({_files(found.begun)} changed)."
+        yield f"{_files(found.begun)} changed: {runs} {how}."
     if found.unknown:
         runs = plural(len(found.unknown), "finished run")
         why = "since the copy in outputs/code was deleted. Results are kept."

@@ -102,7 +102,7 @@ def _note(line: str, *, retrain: bool) -> str | None:
             "folder and repeat the command, which prepares the data again."
         )
     return (
-        f"{NOTE}other code prepared the data in {folder}. New runs use them as they are. To "
+        f"{NOTE}other code prepared the data in {folder}. New runs use these data. To "
         "prepare them again, delete this folder and repeat the command."
     )
 

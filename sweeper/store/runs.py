@@ -203,7 +203,7 @@ class Run:
             raise invalid_value("run", self.path, expected, "plan the sweep again")
         if not matches_hash(self.id, record.config):
             expected = (
-                "the config that this run was planned with, but run.json has another"
+                "the config whose hash is in the run's id, but run.json has another"
             )
             remedy = "move the directory away and plan the sweep again"
             raise invalid_value("run", self.path, expected, remedy)

@@ -143,7 +143,9 @@ class Corpus:
             skipped = f" (skipped lines: {counts.total})" if counts.total else ""
             has_long = counts.skipped["too_long"]
             remedy = (
-                "break long lines" if has_long else "add more text (or data.sentences)"
+                "break long lines"
+                if has_long
+                else "add more text, or raise data.sentences"
             )
             raise UserError(
                 f"{self.name} has no text in the split {split}{skipped}; {remedy}."

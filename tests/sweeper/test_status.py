@@ -72,7 +72,7 @@ def test_a_run_is_blocked_by_name_by_a_parent_that_failed_and_waits_for_one_that
     assert found["grandchild"].reason.startswith(
         "its parent child blocked: its parent failed"
     )
-    assert found["waits"].reason == "its parent running has to be done first"
+    assert found["waits"].reason == "it waits for its parent running"
     assert found["new"].reason == "no attempt yet"
     left = {
         name: line.left_s for name, line in found.items() if line.left_s is not None

@@ -43,7 +43,7 @@ def test_versions_are_told_beside_whether_results_differ():
     assert code == 0
     assert "code: aaa -> bbb" in said
     assert "torch:" not in said
-    assert "30 of 30 values of shared seeds are equal to the last digit: n" in said
+    assert "30 of 30 values with the same seed are equal to the last digit: n" in said
     assert "Every claim that both sweeps judge has the same verdict." in said
 
 
@@ -116,7 +116,7 @@ def test_an_arm_with_a_metric_of_its_own_is_compared():
 def test_without_shared_seeds_means_are_compared():
     code, said = compared(sweep(), sweep(seeds=range(10, 15)))
     assert code == 0
-    assert "0 of 0 values of shared seeds" in said
+    assert "0 of 0 values with the same seed" in said
     assert len(re.findall(r"heads=\d: mean \S+ -> \S+ \([+-]\S+%\)", said)) == 6
 
 

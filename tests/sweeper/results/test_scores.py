@@ -150,7 +150,7 @@ def test_each_metric_may_go_its_own_way():
     [
         (
             lambda table: table[:-1],
-            "The comparison rests on 5 pairs. Not used, without a partner: 1 row.",
+            "Without a partner of the same seed, and not used: 1 row.",
         ),
         (
             lambda table: table.assign(seed=range(12)),
