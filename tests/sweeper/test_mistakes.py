@@ -74,7 +74,7 @@ SWEEPS = {
     "task=null": "Config group override must be a string or a list. Got NoneType.",
     "model.heads=0": "model.heads=0: expected a whole number from 1 to 65536",
     "model.embedding_size=30 model.heads=7": "model.heads=7: expected a divisor",
-    "experiment=fig3 experiment.seeds=0,1": "write 'experiment.seeds=[0,1]', to sweep seeds, write ",
+    "experiment=fig3 experiment.seeds=0,1": "write 'experiment.seeds=[0,1]'; to sweep seeds, ",
     "experiment=fig3 ++experiment.arms.fixd.label=x": "=fixd: expected an arm of fig3 (standard,",
     "+experiment.arms.x={where:model.heads==8}": "==8} cannot be read as an override",
     "data=local data.root=/müller": "data.root=/müller cannot be read as an override: ",
