@@ -24,7 +24,7 @@ from sweeper.store.errors import exit_without_package, sanitize
 
 try:
     from sweeper.cli.process import settle_process
-    from sweeper.plan.hydra_errors import explained, is_user_error
+    from sweeper.plan.hydra_errors import explained, is_interrupt, is_user_error
     from sweeper.plan.refused import FOLDERS, SWEEPS, refuse_arguments
     from sweeper.plan.yaml_limits import check_yaml
     from sweeper.size_server import SINGLE_THREADED, size_server
@@ -108,6 +108,8 @@ if __name__ == "__main__":
     except Exception as problem:
         # If the user can correct the error, print it as one sentence without a traceback.
         size_server().close()
+        if is_interrupt(problem):
+            sys.exit(130)
         if not is_user_error(problem):
             raise
         print(f"error: {sanitize(explained(problem), 2000)}", file=sys.stderr)

@@ -58,7 +58,7 @@ def judge(
     scores: DataFrame,
     *,
     better: str,
-    margin: str | None = None,
+    margin: str | float | None = None,
     pair: str = "seed",
     baseline: str | None = None,
     history: DataFrame | None = None,
@@ -69,7 +69,7 @@ def judge(
         scores: a row for each arm and seed. The columns `seed`, `value`, and at least one of `arm`
             and `point` are required. The columns `metric`, `flops` and `seconds` are optional.
         better: whether "lower" or "higher" values are better.
-        margin: the equivalence margin, such as "1%" or "0.2". None means that there is no margin.
+        margin: the equivalence margin, such as "1%" or 0.2. None means that there is no margin.
         pair: the column by which rows are paired. Two rows of different arms form a pair if they
             have the same value in this column.
         baseline: the arm to compare the others with. The default is the first arm.

@@ -22,6 +22,7 @@ from sweeper.store.errors import (
     as_typed,
     drop_output,
     exit_without_package,
+    invalid_value,
     sanitize,
 )
 
@@ -204,6 +205,8 @@ def decide(console: Terminal, options: argparse.Namespace) -> None:
 
     tables = collect(options.outputs, options.experiments, options.faults)
     print_prices(console, tables, options.faults)
+    if not any(table.experiment.get("claims") for table in tables):
+        console.print_line("No experiment has claims to decide (docs/decisions.md).")
 
 
 def compare(console: Terminal, options: argparse.Namespace) -> int:
@@ -231,6 +234,11 @@ def judge(console: Terminal, options: argparse.Namespace) -> int:
     from sweeper.results.judge import lines
 
     if options.better is None:
+        for name in ("margin", "baseline", "history"):
+            if (value := getattr(options, name)) is not None:
+                expected = "no such option for the table of a sweep, whose experiment has its terms"
+                remedy = "leave it out, or judge the rows as scores with --better"
+                raise invalid_value(f"--{name}", value, expected, remedy)
         verdicts = scores.judge_table(options.scores)
     else:
         history = (

@@ -135,6 +135,16 @@ class TaskModule(pl.LightningModule, ABC):
             self.inherit(adapted(self.model, final_weights(run, "parent"), heads))
             self.parent = None
 
+    def on_fit_start(self) -> None:
+        """Raise UserError if the Trainer's data have another number of steps than this module."""
+        steps, data = self.config.trainer.steps, self.trainer.datamodule  # type: ignore[attr-defined]
+        if isinstance(data, TaskData) and data.config.trainer.steps != steps:
+            expected = (
+                f"trainer.steps={data.config.trainer.steps}, as in the data module"
+            )
+            remedy = "pass the same changes to run.module and run.data"
+            raise invalid_value("trainer.steps", steps, expected, remedy)
+
     def configure_optimizers(self) -> Optimizer:
         section = self.config.optimizer
         make = registry.function(

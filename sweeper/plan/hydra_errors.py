@@ -26,6 +26,16 @@ NO_EXPERIMENT = (
 )
 
 
+def is_interrupt(problem: BaseException | None) -> bool:
+    """Return whether Ctrl-C or SIGTERM caused the exception.
+
+    If a signal arrives while OmegaConf changes a config, OmegaConf may raise an error of its own.
+    """
+    return problem is not None and (
+        isinstance(problem, KeyboardInterrupt) or is_interrupt(problem.__context__)
+    )
+
+
 def is_user_error(problem: Exception) -> bool:
     """Return whether the user can correct the problem, so that a traceback would not help.
 
@@ -76,7 +86,7 @@ def _of_key(cause: OmegaConfBaseException) -> UserError:
         return UserError(NO_EXPERIMENT)
     tree: Any = {}
     if isinstance(cause.parent_node, DictConfig):
-        tree = OmegaConf.to_container(cause.parent_node._get_root())
+        tree = OmegaConf.to_container(cause.parent_node._get_root()) or {}
     if "hydra" in tree:
         # Suggest only the parts of Hydra's section that a command line may set.
         hydra = tree["hydra"]

@@ -56,7 +56,7 @@ def judge_scores(
     scores: pd.DataFrame,
     *,
     better: str,
-    margin: str | None = None,
+    margin: str | float | None = None,
     pair: str = "seed",
     baseline: str | None = None,
     history: pd.DataFrame | None = None,
@@ -72,6 +72,7 @@ def judge_scores(
     checked = _checked(scores, pair)
     every = checked
     if history is not None:
+        _check_apart(scores, history, pair)
         earlier = _earlier(history, pair)
         if not set(earlier["metric"]) & set(checked["metric"]):
             raise UserError(
@@ -157,8 +158,9 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
     if frame.empty:
         raise UserError("The scores have no rows; expected one for each arm and seed.")
 
-    arms = frame[names].astype(str).agg(" ".join, axis=1).str.strip()
-    if arms.nunique() < len(frame[names].astype(str).drop_duplicates()):
+    parts = frame[names].astype(str).apply(lambda column: column.str.strip())
+    arms = parts.agg(" ".join, axis=1).str.strip()
+    if arms.nunique() < len(parts.drop_duplicates()):
         raise UserError(
             "Two settings of the scores have the same name, because Headroom joins the names of an "
             "arm and a point by a space. Rename an arm or a point."
@@ -203,6 +205,22 @@ def _names_of_seeds(column: pd.Series) -> pd.Series:
     return numbers.map("{:.15g}".format).where(numbers.abs() < 1e15, texts)
 
 
+def _check_apart(scores: pd.DataFrame, history: pd.DataFrame, pair: str) -> None:
+    """Raise UserError if rows of the scores are also in the history. They would count twice."""
+    columns = [
+        name
+        for name in ("arm", "point", pair, "metric", "value")
+        if name in scores and name in history
+    ]
+    known = history[columns].astype(str).drop_duplicates()
+    both = scores[columns].astype(str).merge(known)
+    if len(both):
+        raise UserError(
+            f"The history contains {plural(len(both), 'row')} of the scores to judge; leave them "
+            "out of the history, because they would count twice."
+        )
+
+
 def _earlier(history: pd.DataFrame, pair: str) -> pd.DataFrame:
     """Return the earlier scores, checked.
 
@@ -219,10 +237,11 @@ def _earlier(history: pd.DataFrame, pair: str) -> pd.DataFrame:
     return found.assign(arm="before " + found["arm"], pair="before " + found["pair"])
 
 
-def _margins(text: str | None) -> Data:
+def _margins(margin: str | float | None) -> Data:
     """Return the key `margin` of an experiment for the option --margin; {} if it is not set."""
-    if text is None:
+    if margin is None:
         return {}
+    text = str(margin)
     size = pd.to_numeric(text.strip().removesuffix("%"), errors="coerce")
     if not 0 < size < math.inf:
         expected = "a number above 0 in the unit of the scores, or per cent"

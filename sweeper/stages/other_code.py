@@ -112,11 +112,15 @@ def _weights_changed(store: RunStore, id: str, parent: str) -> list[str]:
     )
 
 
-def in_words(found: OtherCode, *, retrain: bool) -> Iterator[str]:
+def in_words(
+    found: OtherCode, *, retrain: bool = False, accepted: bool = False
+) -> Iterator[str]:
     """Yield the lines about other code that the sweep prints before the plan."""
     if found.changed:
         what = "Their results are kept, but cannot decide a claim together with new runs. To train "
         what += f"these runs again, add {RETRAIN}"
+        if accepted:
+            what = "Their results are kept, and claims are judged on the mixture."
         if retrain:
             what = "They are trained again. Their old results stay in runs/<id>/attempts/<number>."
         yield f"{found.words()}. {what}"

@@ -54,7 +54,11 @@ class Overview:
         """
         statuses = {run: self.store.run(run).status() for run in plan.runs}
         other_code = of_other_code(plan, self.store, self.changes, statuses)
-        for line in in_words(other_code, retrain=bool(self.options.retrain)):
+        for line in in_words(
+            other_code,
+            retrain=bool(self.options.retrain),
+            accepted=self.options.accept_mixed_code,
+        ):
             self._print(line, style="bold")
         if self.options.retrain:
             anew = Status(State.NEW, "trained again", 0)

@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from sweeper.plan.experiment import SUFFIX
 from sweeper.results.collect import collect, write_tables
 from sweeper.results.judge import Verdicts, judge, lines
 from sweeper.results.paper_tables import summarise
@@ -115,8 +116,9 @@ def print_everything(
 
     faults = Faults()
     tables, verdicts = collect_and_judge(outputs, experiments, faults=faults)
-    if len(tables) == 1:
-        _print_lines(console, "", *summarise(tables[0]))
+    judged = [table for table in tables if not table.name.endswith(SUFFIX)]
+    if len(judged) == 1:
+        _print_lines(console, "", *summarise(judged[0]))
     if rows := [*brief(tables, verdicts, console.width)]:
         _print_lines(console, "", *rows)
 
@@ -159,7 +161,7 @@ def _in_wandb(tables: Sequence[Table]) -> Iterator[str]:
             name = table.name
             of = f"{own} of {len(mirrored)} in the group {name}"
             where = f"{of}, {' and '.join(counts)}, which planned them first"
-            tag = f"To give all of them the tag {name}, run {as_typed('dashboard')} {name}."
+            tag = f"Once uploaded, {as_typed('dashboard')} {name} gives them all the tag {name}."
             yield sanitize(f"Runs of {name} in Weights & Biases: {where}. {tag}", 1000)
 
 

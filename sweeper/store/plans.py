@@ -179,7 +179,10 @@ def run_of_words(outputs: Path, words: str) -> str:
     `words` is a description that the command `status` prints. Users may leave words of it out, as
     long as only one run matches. Raise UserError if no run or several runs match.
     """
-    name, _, rest = words.partition("/")
+    name, slash, rest = words.partition("/")
+    if not slash:
+        expected = "a description that begins with its experiment, such as 'fig1/heads=8 seed=0'"
+        raise invalid_value("run", words, expected, "add the experiment's name")
     wanted = {*rest.split()}
     found: dict[str, str] = {}
     for point in planned(outputs, [name])[name]["points"]:

@@ -190,7 +190,12 @@ class Run:
         run = RunStore(real.parent.parent).run(real.name)
         if run.path != real or not (real / "run.json").is_file():
             expected = "a run directory outputs/runs/<id>"
-            raise invalid_value("run", path, expected, "correct the path")
+            raise invalid_value(
+                "run",
+                path,
+                expected,
+                "correct the path, or name another outputs folder",
+            )
         run.record()
         return run
 

@@ -1,5 +1,6 @@
 """Tests of tuning with real training. One of two equal arms has an 8 times higher learning rate."""
 
+import re
 import shutil
 
 import pytest
@@ -53,6 +54,7 @@ def test_both_arms_get_the_same_trials_and_the_rate_that_is_best_for_their_model
     assert "standard 5 trials" in said
     assert "twin 5 trials" in said
     assert f"tuning took {len(tried)} trials" in said
+    assert re.search(r"\narm +point +.*seeds +mean", said)
 
 
 def test_no_token_of_the_test_split_changes_a_choice(tuned, tmp_path):

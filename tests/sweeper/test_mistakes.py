@@ -14,7 +14,7 @@ from sweep import HOME
 from sweeper.__main__ import main
 from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
-from sweeper.plan.hydra_errors import explained, is_user_error
+from sweeper.plan.hydra_errors import explained, is_interrupt, is_user_error
 from sweeper.plan.overrides import read
 from sweeper.plan.planner import Planner
 from sweeper.plan.refused import refuse_arguments
@@ -327,6 +327,13 @@ def test_what_is_typed_or_written_wrongly_is_one_sentence_before_anything_is_tra
     said = told(typed)
     assert MISTAKES[typed] in said
     assert is_a_sentence(said), said
+
+
+def test_a_signal_is_known_even_if_another_error_replaces_it():
+    replaced = AttributeError("of OmegaConf")
+    replaced.__context__ = KeyboardInterrupt()
+    assert is_interrupt(replaced)
+    assert not is_interrupt(AttributeError("of OmegaConf"))
 
 
 @pytest.mark.parametrize("typed", COMMANDS)

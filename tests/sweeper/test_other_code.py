@@ -101,6 +101,8 @@ def test_the_plan_names_the_changed_file_and_the_way_to_train_again(tmp_path):
         "are kept, but cannot decide a claim together with new runs. To train these runs again, "
         "add hydra.sweeper.retrain=changed"
     ]
+    [line] = in_words(found, accepted=True)
+    assert line.endswith("claims are judged on the mixture.")
     with pytest.raises(UserError, match=r"Runs of different code cannot decide"):
         refuse_mixing(found)
 

@@ -122,7 +122,6 @@ class LocalBackend(Backend):
         if asked and self.device == "cpu":
             expected = "a GPU on this machine, but nvidia-smi lists none"
             remedy = "use a machine with a GPU, or plan with trainer.accelerator=cpu"
-            remedy += " (not at the scales gpu and paper, which need a GPU)"
             raise invalid_value("trainer.accelerator", "gpu", expected, remedy)
         if not self._warmed:
             self.process.tell({"op": "preload", "logger": self.context.logger})

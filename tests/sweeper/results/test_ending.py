@@ -170,7 +170,7 @@ def test_the_last_lines_say_in_which_groups_of_wandb_the_runs_are(tmp_path):
     [line] = [one for one in ended(tmp_path, "grid") if "Weights & Biases: " in one]
     where = "2 of 6 in the group grid, 4 in the group mine, which planned them first."
     assert where in line
-    assert line.endswith("the tag grid, run python -m sweeper dashboard grid.")
+    assert "Once uploaded, python -m sweeper dashboard grid gives" in line
     assert not any("in the group" in line for line in ended(tmp_path, "mine"))
 
 

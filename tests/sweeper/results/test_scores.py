@@ -66,6 +66,8 @@ def test_equal_arms_differ_by_less_than_the_margin_and_two_seeds_decide_nothing(
     table = scores(0.0, seeds=9)
     [same] = judged(table, margin="0.5")
     assert same.verdict is SAME
+    spaced = table.assign(arm=table["arm"].replace("b", "b ", regex=False))
+    assert judged(spaced, margin=0.5) == [same]
     [few] = judged(scores(-0.6, seeds=2))
     assert few.verdict is OPEN
     assert exit_code([few]) == 3
@@ -79,7 +81,10 @@ def test_history_lends_the_spread_between_seeds():
     assert alone.verdict is OPEN
     assert helped.verdict is SUPPORTED
     with pytest.raises(UserError, match="no metric in common"):
-        judged(table, history=table.assign(metric="other"))
+        judged(table, history=table.assign(metric="other", seed=table["seed"] + 50))
+    again = pd.concat([*earlier, table[:1]])
+    with pytest.raises(UserError, match="contains 1 row of the scores to judge"):
+        judged(table, history=again)
 
 
 def test_metrics_share_the_error_and_costs_stand_beside_the_effect():
@@ -178,6 +183,8 @@ def test_the_command_prints_verdicts_and_tells_by_its_exit_code(tmp_path, capsys
     path = tmp_path / "scores.csv"
     scores(-0.6).to_csv(path, index=False)
     command = ["judge", str(path), "--better", "lower"]
+    assert main(["judge", str(path), "--margin", "1%"]) == 2
+    assert "--margin=1%: expected no such option" in capsys.readouterr().err
     assert main([*command, "--margin", "1%"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("b, value: supported\n    Arm b over a better by 6.")

@@ -239,6 +239,12 @@ def test_in_double_precision_both_measure_the_same(shared):
     assert metrics == run.result()["metrics"]
 
 
+def test_data_of_another_number_of_steps_are_refused(shared):
+    module, longer = (opened(shared, {"trainer.steps": n}) for n in (7, 9))
+    with pytest.raises(UserError, match=r"^trainer.steps=7: expected trainer.steps=9"):
+        trainer_for(module).fit(module, datamodule=longer.data)
+
+
 def test_a_dataloader_that_was_looked_into_still_begins_with_the_first_batch(shared):
     batches = opened(shared, {}).data.train_dataloader()
     first = next(iter(batches))
