@@ -35,6 +35,7 @@ from sweeper.results.remarks import (
     caveats,
     marks_in_words,
     matching_errors,
+    not_drawn,
     not_learned,
     origin,
     scores_of_baselines,
@@ -270,6 +271,7 @@ def notes_on(table: Table, points: Sequence[Point], *spreads: Spreads) -> list[s
     terms = dict.fromkeys(str(one.terms) for one in decidable(table))
     return [
         *origin(table),
+        *not_drawn(table, points),
         *marks_in_words(points, *spreads),
         *matching_errors(table),
         *scores_of_baselines(table),

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, zip_longest
+from itertools import compress, islice, zip_longest
 from pathlib import Path
 from statistics import stdev
 
@@ -101,7 +101,7 @@ def _measured(table: Table, arm: str, published: Published) -> Block:
     """Return the block of an arm: a column for each of its points."""
     by_measure = {
         measure: {p.name: p for p in measure.points(table) if p.arm == arm}
-        for measure in measures(table)
+        for measure in measures(table, arm)
     }
     columns = {name: p for own in by_measure.values() for name, p in own.items()}
 
@@ -304,15 +304,16 @@ def summarise(table: Table) -> list[str]:
         return [f"{sanitize(table.name, 80)}: {head}", *lines]
 
     metrics = {arm: metric_of(table, arm) for arm in table.experiment["arms"]}
+    words = [sanitize(label(metric), 160) for metric in dict.fromkeys(metrics.values())]
     counts = {str(row["match_count"]) for row in table.rows if row.get("match_count")}
-    rows: list[Line] = [(*HEADER, " ".join(["match error", *sorted(counts)]))]
+    rows: list[Line] = [(*HEADER, " ".join(["match error", *sorted(counts)]), "metric")]
     for arm, metric in metrics.items():
-        rows += [_summary(p) for p in points(table, metric) if p.arm == arm]
-    if not counts:
-        rows = [row[:-1] for row in rows]
+        own = [point for point in points(table, metric) if point.arm == arm]
+        rows += [(*_summary(point), sanitize(label(metric), 60)) for point in own]
+    shown = [*(True for _ in HEADER), bool(counts), len(words) > 1]
+    rows = [tuple(compress(row, shown)) for row in rows]
 
-    words = ", ".join(dict.fromkeys(map(label, metrics.values())))
-    title = f"{sanitize(table.name, 80)}: {sanitize(words, 160)}"
+    title = f"{sanitize(table.name, 80)}: {', '.join(words)}"
     mixed = [sanitize(table.mixed_code, 2000)] if table.mixed_code else []
     notes = (*standing(table), *not_learned(table), *caveats(table))
     return [

@@ -1,6 +1,7 @@
 """Paper tables: measured and published numbers, in files and in a terminal."""
 
 import csv
+import math
 import re
 
 import pytest
@@ -131,4 +132,8 @@ def test_a_line_a_point_with_mean_sd_size_and_match_error():
     assert first.split() == f"fixed heads=2 2/2 42 ± 1.4 {sizes[0]} -0.12%".split()
     assert second.split() == f"fixed heads=3 1/2 40 {sizes[1]}".split()
     assert closing == "1 of 4 runs missing: 1 not started."
+    sweep.about["arms"] = {"fixed": {}, "another": {"metric": "test/loss"}}
+    sweep.add("another", models[0], [math.exp(2) - 1], {"model.heads": 5})
+    last = " ".join(summarise(sweep.table())[4].split())
+    assert last == f"another heads=5 1/1 2 {sizes[0]} test loss (nats per subword)"
     assert first.index(sizes[0]) == second.index(sizes[1])
