@@ -37,7 +37,7 @@ def draw(table: Table) -> Figure:
     curves = panel.Curves(table, found, by=lambda point: point.at(LENGTH))
 
     figure, [axes] = layout.panels(1)
-    curves.draw(axes, HEAD_SIZE)
+    curves.draw(axes, HEAD_SIZE, guided=False)
     metric, bracket, unit = label(table.metric).partition(" (")
     words = f"{metric} minus that of the largest head{bracket}{unit}"
     axes.set_ylabel("\n".join(textwrap.wrap(words, _LABEL_LETTERS)))

@@ -362,6 +362,18 @@ def test_each_length_has_its_knees_above_what_smaller_heads_cost():
     assert "n = 8 n = 32 n / 2 n - 1" in words(figure)
 
 
+def test_n_gram_models_are_no_lines_beside_differences():
+    def measured(n, size, seed):
+        # The trigram's perplexity lies among the differences, too.
+        return {METRIC: 60 / size + seed, "test/trigram_perplexity": 14.0}
+
+    sweep = lengths(("heads", (8,), (2, 4), measured))
+    sweep.metric = METRIC
+    for kind, drawn in (("curves", True), ("sequence_length", False)):
+        found = [text.get_text() for text in texts(draw(kind, sweep))]
+        assert ("trigram" in found) is drawn
+
+
 def test_the_lengths_of_each_arm_are_compared_with_its_own_largest_head():
     sweep = lengths(
         ("heads", (8,), (32, 2), lambda n, size, seed: 5 + 1 / size),
