@@ -1,6 +1,7 @@
 """Tables in the layout of papers: a column for each setting, a row for each metric."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress, islice, zip_longest
@@ -34,6 +35,10 @@ from sweeper.store.numbers import short
 from sweeper.store.plans import stem
 
 ABSENT = "–"
+_PRINTED = re.compile(
+    r"(\d+(?:\.\d+)?)([kMB]?)"
+)  # a number of parameters, such as "336M"
+_UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "B": 1e9}
 _LIMIT = 60  # a cell has at most this many characters
 
 Line = tuple[str, ...]  # the label of a row, then its cells
@@ -72,8 +77,8 @@ def has_paper_table(table: Table) -> bool:
 def paper_table(table: Table) -> PaperTable:
     """Return a table with a block of measured values for each arm, and the paper's numbers.
 
-    If the experiment ran at the paper's scale, the paper's numbers stand below the measured ones.
-    Otherwise, they have a block of their own.
+    If the experiment ran at the paper's scale, the paper's numbers stand below those of models that
+    have the paper's number of parameters. Otherwise, they have a block of their own.
     """
     about = table.experiment
     published: Published = about.get("paper") or {}
@@ -124,13 +129,27 @@ def _measured(table: Table, arm: str, published: Published) -> Block:
         cells = [_cell(own.get(name)) for name in columns]
         rows.append((measure.metric, measure.words, cells))
 
-    beside = [published.get(name, {}) if keys == {x} else {} for name in head]
+    known = published if keys == {x} else {}
+    beside = [
+        _of_same_size(known.get(name, {}), size)
+        for name, size in zip(head, sizes, strict=True)
+    ]
     lines: list[Line] = []
     for key, name, cells in rows:
         lines.append((name, *cells))
         if any(beside):
             lines.append(_paper(key, f"{name}, paper", beside))
     return _block(table.label(arm), (words, *head), lines)
+
+
+def _of_same_size(printed: Data, size: float | None) -> Data:
+    """Return a paper's numbers of a model, or {} if its `params` differ from `size` by over 1 %."""
+    found = _PRINTED.fullmatch(str(printed.get("params")))
+    if size is None or found is None:
+        return printed
+    amount, unit = found.groups()
+    is_same = math.isclose(size, float(amount) * _UNITS[unit], rel_tol=0.01)
+    return printed if is_same else {}
 
 
 def _cell(point: Point | None) -> str:
