@@ -236,12 +236,12 @@ def before_training(plan: Plan, configs: Mapping[str, Data]) -> list[Table]:
 
     Args:
         plan: the plan.
-        configs: the config of each run, by run id.
+        configs: the config of each run of the plan, by run id.
     """
 
     def of(id: str) -> Collected:
         cells = {"run": id, "state": str(State.NEW)}
-        return Collected(cells | _planned(configs[id]))
+        return Collected(cells | (_planned(configs[id]) if id in configs else {}))
 
     return [_table(name, plan, of) for name in plan["experiments"]]
 
@@ -338,7 +338,7 @@ def _table(name: str, plan: Plan, of: Callable[[str], Collected]) -> Table:
             **point["values"],
             **run.cells,
             **chosen.get("values", {}),
-            **_sizes(point, plan, tasks),
+            **_sizes(point, plan, tasks, of),
             "experiment": name,
             "arm": point["arm"],
             "point": words,
@@ -379,7 +379,12 @@ def _words(values: Data, ends: Counter[str]) -> str:
     return " ".join(words)
 
 
-def _sizes(point: Data, plan: Plan, tasks: Mapping[str, str | None]) -> dict[str, Any]:
+def _sizes(
+    point: Data,
+    plan: Plan,
+    tasks: Mapping[str, str | None],
+    of: Callable[[str], Collected],
+) -> dict[str, Any]:
     """Return the cells on the size of a point's model, and on the point that it is matched to.
 
     A fine-tuned model gets the parameter counts of its pre-trained model, with the output layers of
@@ -389,12 +394,17 @@ def _sizes(point: Data, plan: Plan, tasks: Mapping[str, str | None]) -> dict[str
     Args:
         point: the point in the plan.
         plan: the plan.
-        tasks: the task of every run, by run id.
+        tasks: the task of every run in the plan, by run id.
+        of: a function from a run id to the run's cells and files.
     """
     run = plan["runs"].get(point["run"], {})
     size, parent = dict(run.get("size", {})), run.get("parent")
-    before = plan["runs"].get(parent, {}).get("size", {})
-    if tasks.get(parent) != tasks.get(point["run"]):
+    before, task = plan["runs"].get(parent, {}).get("size", {}), tasks.get(parent)
+    if parent and parent not in plan["runs"]:
+        # The key `parent` names a run of an earlier sweep, or a published model.
+        outside = of(parent)
+        before, task = outside.files.size, outside.cells.get("task")
+    if task != tasks.get(point["run"]):
         size |= {key: own for key, own in before.items() if key.startswith("params_")}
     elif before.get("params_attention"):
         share = size["params_attention"] / before["params_attention"]

@@ -43,11 +43,13 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
             "experiment of each, such as FOLDER/fig1."
         )
 
-    flips = 0
+    shared = flips = 0
     for a, b in pairs:
         heading = f"{sanitize(a.name)}: {sanitize(other)} against {sanitize(one)}"
         console.print(Text(heading, "bold"))
-        judged = list(_verdicts_apart(a, b, one, other))
+        before, after = _verdicts(a), _verdicts(b)
+        shared += len(before.keys() & after.keys())
+        judged = list(_verdicts_apart(before, after, one, other))
         flipped = [line for line, flip in judged if flip]
         flips += len(flipped)
         for line in (*_facts(a, b), *_configs(a, b), *differences(a, b)):
@@ -55,7 +57,9 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
         for line, flip in judged:
             style = "bold red" if flip else ""
             console.print(Text(f"  {line}", style), soft_wrap=True)
-    if not flips:
+    if not shared:
+        console.print("No claim is judged by both sweeps.")
+    elif not flips:
         console.print("Every claim that both sweeps judge has the same verdict.")
     return 1 if flips else 0
 
@@ -69,14 +73,13 @@ def _tables(outputs: Path, sweep: str) -> list[Table]:
 
 
 def _verdicts_apart(
-    a: Table, b: Table, one: str, other: str
+    before: Mapping[str, Verdict], after: Mapping[str, Verdict], one: str, other: str
 ) -> Iterator[tuple[str, bool]]:
-    """Yield a line for each claim whose verdict or terms differ between two tables.
+    """Yield a line for each claim whose verdict or terms differ between two sweeps.
 
-    With each line, yield whether the verdict differs. `one` and `other` name the tables in these
+    With each line, yield whether the verdict differs. `one` and `other` name the sweeps in these
     lines.
     """
-    before, after = ({_claim(v): v for v in verdicts_on(table)} for table in (a, b))
     for claim in sorted(before.keys() ^ after.keys()):
         word = one if claim in before else other
         yield f"{sanitize(claim)}: only {sanitize(word)} judges it", False
@@ -92,9 +95,12 @@ def _verdicts_apart(
         yield f"{words} ({'; '.join(why)})" if why else words, True
 
 
-def _claim(verdict: Verdict) -> str:
-    """Return the name of a claim, and the metric that judged it."""
-    return ", ".join(filter(None, [verdict.claim, verdict.measure]))
+def _verdicts(table: Table) -> dict[str, Verdict]:
+    """Return the verdicts of a table by the name of their claim and the metric that judged it."""
+    return {
+        ", ".join(filter(None, [verdict.claim, verdict.measure])): verdict
+        for verdict in verdicts_on(table)
+    }
 
 
 def _terms_apart(was: Verdict, now: Verdict) -> list[str]:
@@ -162,10 +168,13 @@ def _word(value: Any) -> str:
 
 
 def differences(one: Table, other: Table) -> Iterator[str]:
-    """Yield lines on changed and missing values, for each metric that judges both tables."""
-    known = measures_of_arms(other)
-    for measure in measures_of_arms(one):
-        if measure not in known:
+    """Yield lines on changed and missing values, for each metric that judges both tables.
+
+    Then yield a line for each metric that judges only one of them.
+    """
+    own, others = measures_of_arms(one), measures_of_arms(other)
+    for measure in own:
+        if measure not in others:
             continue
         first, second = (
             {(point.arm, point.name): point for point in measure.points(table)}
@@ -187,6 +196,11 @@ def differences(one: Table, other: Table) -> Iterator[str]:
         yield f"{head} to the last digit{closing if equal or lines else '.'}"
         for line in lines:
             yield f"  {line}"
+
+    for word, some, rest in (("first", own, others), ("second", others, own)):
+        for measure in some:
+            if measure not in rest:
+                yield f"{measure.words}: only the {word} is judged by this metric."
 
 
 def _means(before: Point, after: Point) -> str:

@@ -35,6 +35,7 @@ from sweeper.results.remarks import (
     caveats,
     marks_in_words,
     matching_errors,
+    not_drawn,
     not_learned,
     origin,
     scores_of_baselines,
@@ -180,6 +181,7 @@ class Curves:
         curves: Sequence[Curve] | None = None,
         at: Callable[[Point], float | None] | None = None,
         words: str = "",
+        guided: bool = True,
     ) -> list[list[Mark]]:
         """Draw curves in a panel, set its labels, scales and ticks, and return the curves' marks.
 
@@ -190,6 +192,8 @@ class Curves:
             at: a function that returns a point's position on the x-axis. By default, it is the
                 point's number in the column.
             words: the label of the y-axis; the metric's label by default.
+            guided: whether to draw lines of n-gram models. They are wrong beside values that are
+                not the metric itself, such as differences.
         """
         drawn = self.every if curves is None else curves
         found = [self.marks(curve, at or x) for curve in drawn]
@@ -216,7 +220,7 @@ class Curves:
             ends = np.clip(mark.ends or (low, low), bottom, top)
             axes.update_datalim([(mark.x, end) for end in ends])
 
-        if self.metric == self.table.metric:
+        if guided and self.metric == self.table.metric:
             reach = _GUIDE_REACH * span
             for name, height in guides(self.table).items():
                 if low - reach <= height <= high + reach:
@@ -270,6 +274,7 @@ def notes_on(table: Table, points: Sequence[Point], *spreads: Spreads) -> list[s
     terms = dict.fromkeys(str(one.terms) for one in decidable(table))
     return [
         *origin(table),
+        *not_drawn(table, points),
         *marks_in_words(points, *spreads),
         *matching_errors(table),
         *scores_of_baselines(table),

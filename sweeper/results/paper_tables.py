@@ -1,9 +1,10 @@
 """Tables in the layout of papers: a column for each setting, a row for each metric."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, zip_longest
+from itertools import compress, islice, zip_longest
 from pathlib import Path
 from statistics import stdev
 
@@ -34,6 +35,10 @@ from sweeper.store.numbers import short
 from sweeper.store.plans import stem
 
 ABSENT = "–"
+_PRINTED = re.compile(
+    r"(\d+(?:\.\d+)?)([kMB]?)"
+)  # a number of parameters, such as "336M"
+_UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "B": 1e9}
 _LIMIT = 60  # a cell has at most this many characters
 
 Line = tuple[str, ...]  # the label of a row, then its cells
@@ -72,8 +77,8 @@ def has_paper_table(table: Table) -> bool:
 def paper_table(table: Table) -> PaperTable:
     """Return a table with a block of measured values for each arm, and the paper's numbers.
 
-    If the experiment ran at the paper's scale, the paper's numbers stand below the measured ones.
-    Otherwise, they have a block of their own.
+    If the experiment ran at the paper's scale, the paper's numbers stand below those of models that
+    have the paper's number of parameters. Otherwise, they have a block of their own.
     """
     about = table.experiment
     published: Published = about.get("paper") or {}
@@ -101,7 +106,7 @@ def _measured(table: Table, arm: str, published: Published) -> Block:
     """Return the block of an arm: a column for each of its points."""
     by_measure = {
         measure: {p.name: p for p in measure.points(table) if p.arm == arm}
-        for measure in measures(table)
+        for measure in measures(table, arm)
     }
     columns = {name: p for own in by_measure.values() for name, p in own.items()}
 
@@ -124,13 +129,27 @@ def _measured(table: Table, arm: str, published: Published) -> Block:
         cells = [_cell(own.get(name)) for name in columns]
         rows.append((measure.metric, measure.words, cells))
 
-    beside = [published.get(name, {}) if keys == {x} else {} for name in head]
+    known = published if keys == {x} else {}
+    beside = [
+        _of_same_size(known.get(name, {}), size)
+        for name, size in zip(head, sizes, strict=True)
+    ]
     lines: list[Line] = []
     for key, name, cells in rows:
         lines.append((name, *cells))
         if any(beside):
             lines.append(_paper(key, f"{name}, paper", beside))
     return _block(table.label(arm), (words, *head), lines)
+
+
+def _of_same_size(printed: Data, size: float | None) -> Data:
+    """Return a paper's numbers of a model, or {} if its `params` differ from `size` by over 1 %."""
+    found = _PRINTED.fullmatch(str(printed.get("params")))
+    if size is None or found is None:
+        return printed
+    amount, unit = found.groups()
+    is_same = math.isclose(size, float(amount) * _UNITS[unit], rel_tol=0.01)
+    return printed if is_same else {}
 
 
 def _cell(point: Point | None) -> str:
@@ -304,15 +323,16 @@ def summarise(table: Table) -> list[str]:
         return [f"{sanitize(table.name, 80)}: {head}", *lines]
 
     metrics = {arm: metric_of(table, arm) for arm in table.experiment["arms"]}
+    words = [sanitize(label(metric), 160) for metric in dict.fromkeys(metrics.values())]
     counts = {str(row["match_count"]) for row in table.rows if row.get("match_count")}
-    rows: list[Line] = [(*HEADER, " ".join(["match error", *sorted(counts)]))]
+    rows: list[Line] = [(*HEADER, " ".join(["match error", *sorted(counts)]), "metric")]
     for arm, metric in metrics.items():
-        rows += [_summary(p) for p in points(table, metric) if p.arm == arm]
-    if not counts:
-        rows = [row[:-1] for row in rows]
+        own = [point for point in points(table, metric) if point.arm == arm]
+        rows += [(*_summary(point), sanitize(label(metric), 60)) for point in own]
+    shown = [*(True for _ in HEADER), bool(counts), len(words) > 1]
+    rows = [tuple(compress(row, shown)) for row in rows]
 
-    words = ", ".join(dict.fromkeys(map(label, metrics.values())))
-    title = f"{sanitize(table.name, 80)}: {sanitize(words, 160)}"
+    title = f"{sanitize(table.name, 80)}: {', '.join(words)}"
     mixed = [sanitize(table.mixed_code, 2000)] if table.mixed_code else []
     notes = (*standing(table), *not_learned(table), *caveats(table))
     return [

@@ -143,6 +143,16 @@ def points(table: Table, metric: str) -> list[Point]:
     return chosen
 
 
+def judged_points(table: Table, metric: str) -> list[Point]:
+    """Return the points of the arms that a metric judges, with their values of this metric."""
+    finetuned = table.experiment.get("finetune")
+    return [
+        point
+        for point in points(table, metric)
+        if finetuned or metric_of(table, point.arm) == metric
+    ]
+
+
 def _bounds(metric: str, row: Row) -> tuple[float, float]:
     """Return the smallest and the largest possible value of a metric, in the unit of its label."""
     if most := schema_of(metric).most:
@@ -257,12 +267,12 @@ def trigram_curve(table: Table, x: str) -> list[tuple[float, float]]:
     return sorted(known) if differs and alone else []
 
 
-def measures(table: Table) -> list[Measure]:
-    """Return the metrics that judge an experiment, as `Measure` objects.
+def measures(table: Table, arm: str = "") -> list[Measure]:
+    """Return the metrics that judge an experiment, or one of its arms, as `Measure` objects.
 
     They are the metrics of its fine-tuning tasks, or else its `metric`.
     """
-    finetune = table.experiment.get("finetune") or {"": [table.metric]}
+    finetune = table.experiment.get("finetune") or {"": [metric_of(table, arm)]}
     return [
         Measure(task, metric)
         for task, metrics in finetune.items()

@@ -97,6 +97,20 @@ def _by_arm(choices: Sequence[Data]) -> str:
     )
 
 
+def not_drawn(table: Table, points: Collection[Point]) -> list[str]:
+    """Return a sentence on the arms with another metric that have none of the drawn points."""
+    drawn = {point.arm for point in points}
+    metrics = {arm: metric_of(table, arm) for arm in table.experiment["arms"]}
+    left_out = [
+        f"{table.label(arm)} ({label(metric)})"
+        for arm, metric in metrics.items()
+        if metric != table.metric and arm not in drawn
+    ]
+    if not left_out:
+        return []
+    return [f"Not drawn, because of another metric: {', '.join(left_out)}."]
+
+
 def missing(table: Table) -> str:
     """Return a sentence on the runs that lack a metric of the experiment; "" if there are none."""
     finetune: Mapping[str, list[str]] = table.experiment.get("finetune") or {}

@@ -106,8 +106,8 @@ def print_everything(
 ) -> bool:
     """Draw the figures, write the page, and print the verdicts and the paths of all files.
 
-    For a single experiment, also print the means of its points. Draw a figure only if its table has
-    changed and a run is done. The page shows every experiment ever planned.
+    For a single experiment, also print the means of its points. Draw a figure only if its table or
+    its code has changed and a run is done. The page shows every experiment ever planned.
 
     Return whether all records of these experiments could be read, judged and drawn.
     """

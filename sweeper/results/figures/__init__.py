@@ -11,13 +11,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sweeper.results.table import Table, csv_text, publish_made
 from sweeper.store import registry
+from sweeper.store.code import sources
 from sweeper.store.errors import Faults, UserError, collect_errors, sanitize
 from sweeper.store.files import digest_of_file, read_bytes, sha256_of
 from sweeper.store.plans import stem
+from sweeper.store.registry import ROOT
 from sweeper.store.runs import State
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ def svg_of(outputs: Path, table: Table) -> str:
 
 
 def is_drawn(into: Path, table: Table) -> bool:
-    """Return whether the files of a figure are unchanged and were drawn from this table."""
+    """Return whether a figure's files are unchanged, and this code drew them from this table."""
     with suppress(OSError):
         return read_bytes(_mark(into, table)) == _digest(into, table).encode()
     return False
@@ -75,17 +77,31 @@ def _file(into: Path, table: Table, kind: str) -> Path:
 
 
 def _mark(into: Path, table: Table) -> Path:
-    """Return the path of a hidden file with the digest of the table that was last drawn."""
+    """Return the path of a hidden file with the digest of what was last drawn."""
     return into / "figures" / f".{stem(table.name)}.drawn"
 
 
 def _digest(into: Path, table: Table) -> str:
-    """Return a digest of a table and of the files of its figure."""
+    """Return a digest of a table, of the code that draws it, and of the files of its figure."""
     files = [digest_of_file(_file(into, table, kind)) for kind in KINDS]
     # The number of the plan is not in the figure or its caption, so leave it out.
     about = {key: own for key, own in table.provenance.items() if key != "number"}
     code = table.code and asdict(table.code)
-    return sha256_of([table.experiment, about, code, csv_text(table), *files])
+    rows, drawn_by = csv_text(table), _code(_name(table))
+    return sha256_of([table.experiment, about, code, rows, drawn_by, *files])
+
+
+def _code(figure: str) -> list[Any]:
+    """Return a digest of sweeper/results, and the plugin that has the figure, if it is in one."""
+    paths = sources(ROOT, ["sweeper/results"])
+    files = {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in paths}
+    plugin = registry.made_of(registry.FIGURES, figure)
+    return [registry.digest_of_source(files), plugin]
+
+
+def _name(table: Table) -> str:
+    """Return the name of the figure that draws a table."""
+    return str(table.experiment.get("figure") or "curves")
 
 
 def _drawn(table: Table, kinds: Sequence[str]) -> dict[str, bytes]:
@@ -101,7 +117,7 @@ def _drawn(table: Table, kinds: Sequence[str]) -> dict[str, bytes]:
     # The figure may be a user's code, which can raise anything.
     except Exception as error:
         reason = sanitize(f"{type(error).__name__}: {error}", 120)
-        name = sanitize(table.experiment.get("figure") or "curves")
+        name = sanitize(_name(table))
         remedy = "correct its draw(table), or choose another with experiment.figure"
         raise UserError(
             f"The figure {name} cannot be drawn ({reason}); {remedy}."
@@ -114,8 +130,9 @@ def figure_of(table: Table) -> Figure:
 
     from sweeper.results.layout import RC
 
-    name = str(table.experiment.get("figure") or "curves")
-    draw = registry.function(registry.FIGURES, name, "experiment.figure", "draw")
+    draw = registry.function(
+        registry.FIGURES, _name(table), "experiment.figure", "draw"
+    )
     with rc_context(RC):
         drawn: Figure = draw(table)
     return drawn

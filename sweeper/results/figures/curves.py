@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from sweeper.results import layout, panel
 from sweeper.results.collect import plain
-from sweeper.results.points import Point, points, trigram_curve
+from sweeper.results.points import Point, judged_points, trigram_curve
 from sweeper.results.table import Table, label
 
 MOST_ENTRIES = 12  # for more curves, the legend lists only the arms
@@ -23,7 +23,7 @@ Key = tuple[tuple[str, Any], ...]
 def draw(table: Table) -> Figure:
     """Draw a table of any experiment, with one curve for each arm and setting."""
     x = str(table.experiment.get("x") or "params_total")
-    every = points(table, table.metric)
+    every = judged_points(table, table.metric)
     curves = panel.Curves(table, every, by=curve_keys(every, x))
     at, words = places(curves, x)
 

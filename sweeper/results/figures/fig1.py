@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from sweeper.results import layout, panel
-from sweeper.results.points import Point, points
+from sweeper.results.points import Point, judged_points
 from sweeper.results.remarks import span
 from sweeper.results.table import Table
 
@@ -24,7 +24,7 @@ def draw(table: Table) -> Figure:
 
     Every other arm has one curve.
     """
-    curves = panel.Curves(table, points(table, table.metric), by=_standard_heads)
+    curves = panel.Curves(table, judged_points(table, table.metric), by=_standard_heads)
     figure = Figure(figsize=(layout.DOUBLE_COLUMN, layout.DOUBLE_COLUMN))
     heights = (_TOP_PT, _BOTTOM_PT)
     top, bottom = figure.subfigures(2, 1, squeeze=False, height_ratios=heights).flat

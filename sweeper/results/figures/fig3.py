@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from sweeper.results import layout, panel
-from sweeper.results.points import Point, points
+from sweeper.results.points import Point, judged_points
 from sweeper.results.table import Table
 
 HEADS, SIZE = "model.heads", "model.head_size"
@@ -12,7 +12,7 @@ SIZES = "sizes"  # the arm of panel (b)
 
 def draw(table: Table) -> Figure:
     """Draw the arm `sizes` in panel (b), by number of heads, and all other arms in panel (a)."""
-    curves = panel.Curves(table, points(table, table.metric), by=_heads_of_sizes)
+    curves = panel.Curves(table, judged_points(table, table.metric), by=_heads_of_sizes)
     right = curves.of(SIZES)
     left = [curve for curve in curves.every if curve.arm != SIZES]
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from sweeper.results import layout, panel
 from sweeper.results.figures.theorem1 import ABOVE, HEAD_SIZE, LENGTH
-from sweeper.results.points import Point, points
+from sweeper.results.points import Point, judged_points
 from sweeper.results.table import Table, label
 
 _LABEL_LETTERS = 36  # a line of the y-axis label has at most this many characters
@@ -28,7 +28,7 @@ _BIDIRECTIONAL: layout.Style = {
 def draw(table: Table) -> Figure:
     """Draw a table whose points differ in sequence length and head size."""
     groups: dict[tuple[str, float], list[Point]] = {}
-    for point in points(table, table.metric):
+    for point in judged_points(table, table.metric):
         length = point.at(LENGTH)
         if length is not None:
             groups.setdefault((point.arm, length), []).append(point)
@@ -37,7 +37,7 @@ def draw(table: Table) -> Figure:
     curves = panel.Curves(table, found, by=lambda point: point.at(LENGTH))
 
     figure, [axes] = layout.panels(1)
-    curves.draw(axes, HEAD_SIZE)
+    curves.draw(axes, HEAD_SIZE, guided=False)
     metric, bracket, unit = label(table.metric).partition(" (")
     words = f"{metric} minus that of the largest head{bracket}{unit}"
     axes.set_ylabel("\n".join(textwrap.wrap(words, _LABEL_LETTERS)))

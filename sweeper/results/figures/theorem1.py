@@ -16,7 +16,7 @@ from itertools import pairwise
 from matplotlib.figure import Figure
 
 from sweeper.results import layout, panel
-from sweeper.results.points import Point, points
+from sweeper.results.points import Point, judged_points, metric_of
 from sweeper.results.table import Table
 
 COLLAPSE = 10.0  # a knee is where the error falls by more than this factor
@@ -43,13 +43,15 @@ def draw(table: Table) -> Figure:
     """Draw a table whose points differ in sequence length and head size."""
     every = [
         point
-        for point in points(table, table.metric)
+        for point in judged_points(table, table.metric)
         if point.at(LENGTH) and min(point.values.values(), default=0) > 0
     ]
     curves = panel.Curves(table, every, by=lambda point: point.at(LENGTH))
-    figure, panels = layout.panels(len(curves.arms))
+    judged = [arm for arm in curves.arms if metric_of(table, arm) == table.metric]
+    arms = judged or curves.arms
+    figure, panels = layout.panels(len(arms))
     knees, heights = list[str](), list[float]()
-    for axes, arm in zip(panels, curves.arms, strict=True):
+    for axes, arm in zip(panels, arms, strict=True):
         own = curves.of(arm)
         marks = curves.draw(axes, ACROSS, own, at=share_of_length)
         axes.set_title(layout.plain(table.label(arm), 24), pad=14)

@@ -17,6 +17,7 @@ from sweeper.plan.compose import CONF
 from sweeper.plan.match import solve
 from sweeper.plan.seeds import with_seeds
 from sweeper.plan.show import print_plan
+from sweeper.stages.decide import check_claims
 from sweeper.store.errors import UserError
 from sweeper.store.identity import run_id
 from sweeper.store.records import Record
@@ -233,7 +234,8 @@ def test_a_published_model_takes_the_place_of_a_pre_training(plan, published):
     assert {run.parent for run in found.runs.values()} == {published.id}
     assert all(point.values == {"model.heads": 2} for point in found.points)
     assert {run.config["model"]["heads"] for run in found.runs.values()} == {2}
-    with pytest.raises(UserError, match="expected an experiment with one arm"):
+    check_claims(found)
+    with pytest.raises(UserError, match="expected an experiment with a single arm"):
         plan("experiment=fig2", "parent=bert")
     with pytest.raises(UserError, match=r"model\.heads=3: expected 2, as in the"):
         plan("experiment=table1", "parent=bert", "model.heads=3")

@@ -118,15 +118,28 @@ def test_a_key_that_one_arm_fixes_and_another_varies_has_a_cell_in_both():
     assert [row["trainer.steps"] for row in sweep.table().rows] == [4, 8]
 
 
-@pytest.mark.parametrize(("sizes", "saved"), [((100, 75), 0.25), ((), None)])
-def test_what_a_child_saves_is_counted_from_its_parent(sizes, saved):
-    sweep = Sweep()
-    sweep.add("trained", SMALL, [43.0])
-    sweep.add("child", Model(64, 2, 8), [44.0], parent=next(iter(sweep.records)))
-    for record, attention in zip(sweep.records.values(), sizes, strict=False):
+@pytest.mark.parametrize("planned", [True, False])
+@pytest.mark.parametrize(
+    ("task", "sizes", "found"),
+    [
+        ("lm1b", (100, 75), {"params_attention": 75, "params_attention_saved": 0.25}),
+        ("lm1b", (), {"params_attention": None, "params_attention_saved": None}),
+        ("mnli", (100, 75), {"params_attention": 100, "params_attention_saved": None}),
+    ],
+)
+def test_a_child_is_compared_with_its_parent(tmp_path, task, sizes, found, planned):
+    """The parent can be a run of the plan or of an earlier one."""
+    earlier = Sweep("earlier")
+    earlier.add("trained", SMALL, [43.0])
+    sweep = earlier if planned else Sweep()
+    [parent] = earlier.records
+    sweep.add("child", Model(64, 2, 8), [44.0], task=task, parent=parent)
+    records = (earlier.records | sweep.records).values()
+    for record, attention in zip(records, sizes, strict=False):
         record.size["params_attention"] = attention
-    rows = sweep.table().rows
-    assert [row.get("params_attention_saved") for row in rows] == [None, saved]
+    earlier.write(tmp_path)
+    *_, row = sweep.table(tmp_path).rows
+    assert {key: row.get(key) for key in found} == found
 
 
 def test_a_cell_is_nothing_a_truth_value_a_number_or_words():

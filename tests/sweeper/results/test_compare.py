@@ -113,6 +113,16 @@ def test_an_arm_with_a_metric_of_its_own_is_compared():
     assert heads == ["test perplexity per subword", "test loss (nats per subword)"]
 
 
+def test_sweeps_that_no_metric_judges_both_are_told_to_share_no_claim():
+    one, other = sweep(), sweep()
+    other.metric = "test/loss"
+    code, said = compared(one, other)
+    assert code == 0
+    assert "subword: only the first is judged by this metric" in said
+    assert "test loss (nats per subword): only the second is judged" in said
+    assert "No claim is judged by both sweeps." in said
+
+
 def test_without_shared_seeds_means_are_compared():
     code, said = compared(sweep(), sweep(seeds=range(10, 15)))
     assert code == 0

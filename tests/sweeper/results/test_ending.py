@@ -1,6 +1,7 @@
 """The end of a sweep: verdicts, the cost of deciding open claims, and the paths of results."""
 
 import io
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,10 +9,13 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
+from sweeper.results import figures
+from sweeper.results.collect import collect
 from sweeper.results.judge import verdicts_on
 from sweeper.results.summary import brief, print_prices
 from sweeper.stages import publish
 from sweeper.stages.publish import collect_and_judge, print_everything
+from sweeper.store.registry import ROOT
 from tests.sweeper.results.report.reported import content_of
 from tests.sweeper.results.synthetic import by_hand, edited, few, figure1, finetuned
 
@@ -135,6 +139,18 @@ def test_a_figure_is_drawn_again_after_another_plan_asked_about_its_runs(tmp_pat
         return figure.read_bytes()
 
     assert drawn("fig1", "fixed_keeps_improving") != drawn("other", "saves_parameters")
+
+
+def test_a_figure_is_out_of_date_after_its_code_changed(tmp_path, monkeypatch):
+    grid(tmp_path)
+    ended(tmp_path, "grid")
+    [table] = collect(tmp_path)
+    folder = Path("sweeper", "results")
+    shutil.copytree(ROOT / folder, tmp_path / folder)
+    monkeypatch.setattr(figures, "ROOT", tmp_path)
+    assert figures.is_drawn(tmp_path, table)
+    (tmp_path / folder / "palette.py").write_text("PALETTE = {}")
+    assert not figures.is_drawn(tmp_path, table)
 
 
 def mirrored(sweep, experiment, mode="offline"):

@@ -1,6 +1,7 @@
 """Paper tables: measured and published numbers, in files and in a terminal."""
 
 import csv
+import math
 import re
 
 import pytest
@@ -45,14 +46,23 @@ def test_a_small_number_is_not_printed_as_zero():
     assert ", ".join(block.lines[-1][1:]) == cells
 
 
-def test_at_the_papers_scale_it_stands_beside_where_it_has_the_setting():
-    about = {"paper": {"32": described("table2a")["paper"]["32"]}}
-    sweep = finetuned(about=about)
+def beside(size):
+    """Return the lines at the paper's scale, if the paper's model with 32 heads has this size."""
+    printed = described("table2a")["paper"]["32"]
+    sweep = finetuned(about={"paper": {"32": printed | {"params": size}}})
     sweep.scale = "paper"
     [block] = paper_table(sweep.table()).blocks
-    beside = lines(block)
-    assert beside["MNLI accuracy (%), paper"] == (ABSENT, ABSENT, "84.9 ± 0.2")
-    assert list(beside)[3:5] == ["SQuAD F1", "SQuAD F1, paper"]
+    return lines(block)
+
+
+def test_at_the_papers_scale_it_stands_beside_where_it_has_the_same_model():
+    size = Model(64, 32, 16).size["params_total"]
+    for same in (short(size), round(size * 1.009), "unknown"):
+        found = beside(same)
+        assert found["MNLI accuracy (%), paper"] == (ABSENT, ABSENT, "84.9 ± 0.2")
+        assert list(found)[3:5] == ["SQuAD F1", "SQuAD F1, paper"]
+    for other in ("319M", round(size * 0.98)):
+        assert not any("paper" in words for words in beside(other))
 
 
 def test_missing_seeds_are_counted_in_their_cell():
@@ -131,4 +141,8 @@ def test_a_line_a_point_with_mean_sd_size_and_match_error():
     assert first.split() == f"fixed heads=2 2/2 42 ± 1.4 {sizes[0]} -0.12%".split()
     assert second.split() == f"fixed heads=3 1/2 40 {sizes[1]}".split()
     assert closing == "1 of 4 runs missing: 1 not started."
+    sweep.about["arms"] = {"fixed": {}, "another": {"metric": "test/loss"}}
+    sweep.add("another", models[0], [math.exp(2) - 1], {"model.heads": 5})
+    last = " ".join(summarise(sweep.table())[4].split())
+    assert last == f"another heads=5 1/1 2 {sizes[0]} test loss (nats per subword)"
     assert first.index(sizes[0]) == second.index(sizes[1])

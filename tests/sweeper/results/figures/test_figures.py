@@ -288,6 +288,28 @@ def test_curves_run_along_the_first_key_that_was_typed(sizes):
     assert [point.settings["model.heads"] for point in found[0].points] == [2, 3, 5]
 
 
+@pytest.mark.parametrize(
+    ("kind", "made", "arm"),
+    [
+        ("curves", few, "fixed"),
+        ("fig1", few, "fixed"),
+        ("fig3", few, "fixed"),
+        ("sequence_length", theorem1, "causal"),
+        ("theorem1", theorem1, "causal"),
+    ],
+)
+def test_an_arm_with_another_metric_is_not_drawn_but_named(kind, made, arm):
+    table = made(seeds=2).table()
+    about = table.experiment["arms"][arm]
+    about["metric"] = "test/loss"
+    figure = draw(kind, table)
+    drawn = {y for axes in figure.axes for line in lines_of(axes) for _, y in line}
+    given = [one for one in points(table, table.metric) if one.arm == arm]
+    assert drawn.isdisjoint(value for one in given for value in one.values.values())
+    named = f"another metric: {about['label']} (test loss (nats per subword))."
+    assert named in words(figure)
+
+
 def test_null_is_named_on_an_axis_as_it_is_typed():
     key = "optimizer.gradient_clip"
     found = curves_over(key, by_hand({key: [None, 1.0]}))
@@ -338,6 +360,18 @@ def test_each_length_has_its_knees_above_what_smaller_heads_cost():
     ends = [line[-1][1] for line in lines if len(line) == 4]
     assert ends == pytest.approx([0, 0], abs=1e-12)
     assert "n = 8 n = 32 n / 2 n - 1" in words(figure)
+
+
+def test_n_gram_models_are_no_lines_beside_differences():
+    def measured(n, size, seed):
+        # The trigram's perplexity lies among the differences, too.
+        return {METRIC: 60 / size + seed, "test/trigram_perplexity": 14.0}
+
+    sweep = lengths(("heads", (8,), (2, 4), measured))
+    sweep.metric = METRIC
+    for kind, drawn in (("curves", True), ("sequence_length", False)):
+        found = [text.get_text() for text in texts(draw(kind, sweep))]
+        assert ("trigram" in found) is drawn
 
 
 def test_the_lengths_of_each_arm_are_compared_with_its_own_largest_head():
