@@ -8,11 +8,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from argparse import ArgumentError, ArgumentParser
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from signal import SIGINT
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.registry import ROOT
@@ -38,7 +38,7 @@ def table(experiment: str, *, outputs: str | Path = "outputs") -> DataFrame:
         UserError: the experiment was never planned in `outputs`.
     """
     found = _collected(experiment, outputs)
-    return _frame(found, {run: files.config for run, files in found.files.items()})
+    return _frame(found)
 
 
 def verdicts(experiment: str, *, outputs: str | Path = "outputs") -> list[Verdict]:
@@ -122,7 +122,6 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
     from sweeper.plan.planner import Planner
     from sweeper.results.collect import Records
     from sweeper.size_server import SizeServer
-    from sweeper.store.identity import leaves
     from sweeper.store.runs import RunStore
 
     folder, given = _split_overrides(overrides, outputs)
@@ -136,9 +135,9 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
             from sweeper.stages.tune import Tuning
 
             made = Tuning.of(made, process, RunStore(made.outputs)).whole
-    tables = Records(RunStore(made.outputs)).tables(made.as_data())
-    configs = {run.id: leaves(run.config) for run in made.runs.values()}
-    planned = pd.concat([_frame(one, configs) for one in tables])
+    configs = {run.id: run.config for run in made.runs.values()}
+    tables = Records(RunStore(made.outputs), configs).tables(made.as_data())
+    planned = pd.concat([_frame(one) for one in tables])
     flops = planned["run"].map({run.id: run.flops for run in made.runs.values()})
     return planned.assign(flops=flops).reset_index(drop=True)
 
@@ -213,11 +212,8 @@ def _split_overrides(
     return given.config_dir, [*rest, outputs_override(outputs)]
 
 
-def _frame(collected: Table, configs: Mapping[str, Mapping[str, Any]]) -> DataFrame:
-    """Return a table as a DataFrame, with additional columns for all keys of the runs' configs.
-
-    `configs` maps each run's id to its flat config, whose keys are dotted, such as `model.heads`.
-    """
+def _frame(collected: Table) -> DataFrame:
+    """Return a table as a DataFrame, with additional columns for all keys of the runs' configs."""
     import pandas as pd
 
     from sweeper.results.collect import plain
@@ -225,11 +221,9 @@ def _frame(collected: Table, configs: Mapping[str, Mapping[str, Any]]) -> DataFr
     rows = []
     for row in collected.rows:
         measured = {key: row.get(key) for key in collected.columns}
-        settings = {
-            key: plain(value) for key, value in configs.get(row["run"], {}).items()
-        }
-        # The row of an untrained run has only the keys that its own arm varies. Take the others
-        # from its config.
+        config = collected.files[row["run"]].config
+        settings = {key: plain(value) for key, value in config.items()}
+        # Fill empty cells from the config.
         known = {key: value for key, value in measured.items() if value is not None}
         # An arm that varies no key has a single point, without a name. Use "" instead of None,
         # because `DataFrame.groupby` drops rows with None.

@@ -86,7 +86,8 @@ class UnevenAttention(nn.Module):
 
     It consists of one attention for each size, and adds up their outputs. The sum equals one
     projection of all concatenated heads, because V_o (the paper's eq. 9) has separate columns for
-    each head.
+    each head. Heads of different sizes share nothing. So this class is not for variants whose heads
+    share weights (`heads_share`).
     """
 
     def __init__(
@@ -101,11 +102,8 @@ class UnevenAttention(nn.Module):
             attention(embedding_size, heads, size, **options)
             for size, heads in sorted(Counter(sizes).items())
         )
-        multi_head = [
-            group for group in self.groups if isinstance(group, MultiHeadAttention)
-        ]
-        if all(group.key_value_heads == group.heads for group in multi_head):
-            for group in multi_head:
+        for group in self.groups:
+            if isinstance(group, MultiHeadAttention):
                 _draw_as_part(group, sum(sizes))
         self.cached_numbers = cached_numbers(self.groups)
 

@@ -37,6 +37,9 @@ class CollaborativeAttention(nn.Module):
     of the queries would have the same effect. A bias of the keys would cancel in the softmax.
     """
 
+    # A layer may not have heads of several sizes, since each size would get its own projections.
+    heads_share = True
+
     def __init__(
         self,
         embedding_size: int,

@@ -18,6 +18,9 @@ class GroupedQueryAttention(MultiHeadAttention):
     of `multi_head`.
     """
 
+    # A layer may not have heads of several sizes, since each size would get its own key heads.
+    heads_share = True
+
     def __init__(
         self,
         embedding_size: int,

@@ -36,6 +36,9 @@ class LatentAttention(nn.Module):
     but it was worse in a pilot with `grouped_query`.
     """
 
+    # A layer may not have heads of several sizes, since each size would get its own latent.
+    heads_share = True
+
     def __init__(  # noqa: PLR0913  (the arguments of every variant, and four options)
         self,
         embedding_size: int,

@@ -25,6 +25,17 @@ from sweeper.store.errors import SYNONYMS, UserError, invalid_value
 from sweeper.store.identity import leaves, lookup, run_id
 from sweeper.store.plans import describe_values
 
+# The only source of text (data.source) that reads each key. The other sources ignore it.
+READ_BY = {
+    "data.sentences": "sample",
+    "data.competitors": "sample",
+    "data.directions": "sample",
+    "data.root": "local",
+    "data.hub.path": "hub",
+    "data.hub.name": "hub",
+    "data.hub.revision": "hub",
+}
+
 
 class _Target(NamedTuple):
     """A size to reach: the number `match.to`, or the size of a point of the arm `match.to`."""
@@ -336,12 +347,13 @@ class Configurations:
 
     def _composed(self, arm: Arm, values: Mapping[str, Any]) -> Configuration:
         """Return the configuration of a point, with these `values`. `arm` has no parent arm."""
-        template, plain = self._template({**arm.set, **values})
+        settings = {**arm.set, **values}
+        template, plain = self._template(settings)
         config = template.run(plain)
+        given = {*self.command_line.keys, *settings}
         if config["parent"] is not None:
-            given = {*self.command_line.keys, *arm.set, *values}
             config = self._with_parent(config, given)
-        return Configuration(arm, values, self._with_data(config))
+        return Configuration(arm, values, self._with_data(config, given))
 
     def _with_parent(
         self, config: Mapping[str, Any], given: Collection[str]
@@ -444,18 +456,29 @@ class Configurations:
             model["attention"] = composed["model"]["attention"]
         whole = {**(composed if other_task else parent), "model": model}
         config = RunTemplate(whole).run(plain)
-        return self._with_data(self._with_tokenizer(config, parent, settings))
+        given = {*self.command_line.keys, *settings}
+        return self._with_data(self._with_tokenizer(config, parent, settings), given)
 
-    def _with_data(self, config: dict[str, Any]) -> dict[str, Any]:
+    def _with_data(
+        self, config: dict[str, Any], given: Collection[str]
+    ) -> dict[str, Any]:
         """Set `data.digest` to the digest of the training text. Make `data.root` an absolute path.
 
         If `data.root` has a subfolder named after the task, use the subfolder.
+
+        Raise UserError for a key of `data` that the source of the text ignores. `given` has the
+        keys that the user set.
         """
         data, task = config["data"], config["task"]["name"]
-        if data.get("root") and data["source"] != "local":
-            expected = f"null, since data.source={data['source']} reads no folder"
-            remedy = "add data=local, or leave data.root out"
-            raise invalid_value("data.root", data["root"], expected, remedy)
+        values = leaves(data, "data.")
+        for key, source in READ_BY.items():
+            value = values.get(key)
+            ignored = value is not None and source != data["source"]
+            # Tasks and scales set keys of sources that were not chosen, but never data.root.
+            if ignored and (key in given or key == "data.root"):
+                expected = f"null, since data.source={data['source']} ignores this key"
+                remedy = f"leave it out, or choose data={source}"
+                raise invalid_value(key, value, expected, remedy)
         if data.get("root"):
             root = absolute_path("data.root", data["root"])
             data["root"] = str(root / task if (root / task).is_dir() else root)

@@ -241,7 +241,7 @@ def before_training(plan: Plan, configs: Mapping[str, Data]) -> list[Table]:
 
     def of(id: str) -> Collected:
         cells = {"run": id, "state": str(State.NEW)}
-        return Collected(cells | (_planned(configs[id]) if id in configs else {}))
+        return _unstarted(cells, configs.get(id, {}))
 
     return [_table(name, plan, of) for name in plan["experiments"]]
 
@@ -255,7 +255,7 @@ def collected(run: Run, config: Data) -> Collected:
     cells: dict[str, Any] = {"run": run.id}
     cells |= {"state": str(status.state), "reason": status.reason}
     if status.state is State.NEW and not (run.path / "run.json").is_file():
-        return Collected(cells | (_planned(config) if config else {}))
+        return _unstarted(cells, config)
 
     files = RunFiles()
     try:
@@ -273,6 +273,15 @@ def collected(run: Run, config: Data) -> Collected:
         failed = {"state": str(State.FAILED), "reason": str(problem)}
         cells |= failed | {"damaged": True}
     return Collected(cells, files)
+
+
+def _unstarted(cells: Data, config: Data) -> Collected:
+    """Return the cells of a run without files, with those that follow from its config.
+
+    An empty config is unknown.
+    """
+    planned = _planned(config) if config else {}
+    return Collected({**cells, **planned}, RunFiles(leaves(config)))
 
 
 def _curve(run: Run) -> list[tuple[float, float]]:
@@ -334,10 +343,12 @@ def _table(name: str, plan: Plan, of: Callable[[str], Collected]) -> Table:
         chosen, beside = point.get("chosen") or {}, point.get("alternative_to")
         row = {
             "task": point.get("task"),
-            **{key: config[key] for key in shown if key in config},
             **point["values"],
-            **run.cells,
             **chosen.get("values", {}),
+            # The values of a fine-tuned point are those of its pre-training. The run may have
+            # other values.
+            **{key: config[key] for key in shown if key in config},
+            **run.cells,
             **_sizes(point, plan, tasks, of),
             "experiment": name,
             "arm": point["arm"],

@@ -124,7 +124,8 @@ def _log(evidence: Evidence, cost: str, one: Point, other: Point, seed: int) -> 
 def _validation_rows(config: Data) -> tuple[Any, ...]:
     """Return the config values that determine which rows of data a run is validated on.
 
-    If `trainer.validate_every` is 0, a run is validated on as many rows as a batch has.
+    If `trainer.validate_every` is 0, a run is validated on as many rows as a batch has, and a long
+    pre-training on more.
     """
     keys = [
         "data.digest",
@@ -135,4 +136,6 @@ def _validation_rows(config: Data) -> tuple[Any, ...]:
     sampled = not config.get("trainer.validate_every")
     if sampled:
         keys.append("task.batch_tokens")
+    if sampled and config.get("task.name") == "pretraining":
+        keys.append("trainer.steps")
     return (sampled, *(config.get(key) for key in keys))

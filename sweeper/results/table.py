@@ -85,7 +85,9 @@ SIZES = {
     "params_attention": Column(),
     # The share of the attention parameters that re-parametrisation removed.
     "params_attention_saved": Column(),
-    "flops_per_token": Column("training FLOPs per token"),  # 3 times the forward pass
+    # 3 times the forward pass. For a pre-training, it is that of the first phase, so the training
+    # FLOPs of a run with a second phase are too low.
+    "flops_per_token": Column("training FLOPs per token"),
     # The keys and values that a decoder caches in all layers, at two bytes per number.
     "cache_bytes_per_token": Column("cache bytes per token"),
     "width": Column("heads x head size"),  # the mean over layers

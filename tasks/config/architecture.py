@@ -239,6 +239,18 @@ class WithAttention(Architecture):
     def called(self) -> tuple[str, str]:
         return KEY, self.attention.name
 
+    def problems(self, path: str = "") -> Iterator[Problem]:
+        yield from super().problems(path)
+        sizes = self.head_size if isinstance(self.head_size, list) else []
+        mixed = [one for one in sizes if isinstance(one, list) and len(set(one)) > 1]
+        name = self.attention.name
+        if mixed and getattr(variant(name), "heads_share", False):
+            expected = (
+                f"one size in each layer, since heads of {KEY}={name} share weights"
+            )
+            remedy = "give each layer one size, or choose model/attention=multi_head"
+            yield Problem(f"{path}.head_size", sizes, expected, remedy)
+
 
 class TransformerSection(WithAttention):
     """The section `model` of a Transformer."""

@@ -204,8 +204,8 @@ def size(
     The size consists of the numbers of parameters, the KV-cache bytes per token, the training
     tokens, the training FLOPs per token, the head size, and the width of all heads of a layer.
     Training costs three times the FLOPs of a forward pass: the forward pass itself, the gradients
-    of the inputs and the gradients of the weights. If heads differ in size, the result lacks the
-    key `head_size`.
+    of the inputs and the gradients of the weights. For a pre-training, the training FLOPs per token
+    are those of the first phase. If heads differ in size, the result lacks the key `head_size`.
 
     Args:
         counted: a function with the same results as `counts`.

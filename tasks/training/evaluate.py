@@ -13,8 +13,8 @@ import torch
 from tasks.batch import moved
 from tasks.module import TaskModule
 
-# `sampled_loss` evaluates at least this share of the positions that a run trains on. Eight samples
-# with this share take less than 1 % of the training time.
+# `sampled_loss` evaluates this share of the positions that a run trains on, within the limits that
+# it describes. Eight samples with this share take less than 1 % of the training time.
 SAMPLED = 0.0025
 
 
@@ -46,7 +46,8 @@ def sampled_loss(module: TaskModule) -> dict[str, float]:
 
     Every call uses the same rows of the first validation batch. They have as many positions as a
     training step, or the share SAMPLED of all training positions if that is more. If the batch has
-    fewer positions, all its rows are used.
+    fewer positions, all its rows are used. In most tasks, a validation batch is as large as a
+    training batch, so the number of steps does not matter. In a pre-training, it can be larger.
     """
     if "test/loss" not in module.measured:
         return {}

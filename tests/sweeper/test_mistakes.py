@@ -61,7 +61,9 @@ SWEEPS = {
     "experiment=scaling": "experiment=scaling was removed: choose another experiment; fig3",
     "scale=huge experiment=fig1": "scale=huge: expected one of cpu, demo",
     "scale=cpu experiment=head_sizes": "scale=cpu: expected a scale that experiment=head_sizes",
-    "data.root=/tmp": "expected null, since data.source=sample reads no folder; add data",
+    "data.root=/tmp": "expected null, since data.source=sample ignores this key; leave it out, or",
+    "data.hub.path=a/b": "data.hub.path=a/b: expected null, since data.source=sample ignores",
+    "data=local data.root=HERE/conf data.directions=0,12": "data.directions=0: expected null",
     "data=local": "data.root",
     "data=local data.root=/nonexistent": "data.root=/nonexistent: expected a folder of text files",
     "data=local data.root=HERE/pictures": "picture is not text in UTF-8",
@@ -172,6 +174,12 @@ FILES = {
     "solved": (
         MATCH.replace("heads, HOW", "hads, to: 5, tolerance: 0.1"),
         "cannot solve for model.hads: model.hads is not a key of the config; did you mean",
+    ),
+    "limited": (
+        ARM.replace(
+            "{grid", "{set: {data: local, data.root: ., data.sentences: 500}, grid"
+        ),
+        "data.sentences=500: expected null, since data.source=local ignores this key",
     ),
     "unchanged": (
         MATCH.replace("heads, HOW", f"feedforward_size, {CACHE}"),

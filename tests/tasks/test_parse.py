@@ -58,6 +58,10 @@ REFUSED = [
     {"model.attention": {"name": "multi_head", "rank": 3}},
     {"model.head_size": 5, **ROTARY},
     {"model.head_size": [4, [6, 7, 6]], **ROTARY},
+    *(
+        {"model.head_size": [5, [7, 7, 11]], "model.attention": {"name": name}}
+        for name in ("collaborative", "grouped_query", "latent")
+    ),
     {"model.rotary_size": 3, **ROTARY},
     {"model.attention": {"name": "latent", "rotary_size": 3}, **ROTARY},
     {"model.rotary_size": 6, **ROTARY},
@@ -107,6 +111,11 @@ def test_a_config_that_no_run_can_have_is_refused_by_its_key(changes):
         {"trainer.validate_every": 0, "trainer.checkpoint_every": 0},
         {"model.head_size": None, "model.heads": 17},
         {"model.head_size": [5, 7]},
+        {"model.head_size": [5, [7, 7, 11]]},
+        {
+            "model.head_size": [5, [7, 7, 7]],
+            "model.attention": {"name": "grouped_query", "key_value_heads": 1},
+        },
         {**ROTARY, "model.rotary_size": 4},
         {**ROTARY, "model.head_size": [[2, 4, 6], 4]},
         {

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from sweeper.results.collect import collect
+from sweeper.results.collect import before_training, collect
 from sweeper.results.judge import verdicts_on
 from sweeper.results.paper_tables import summarise
 from sweeper.results.points import points
@@ -116,6 +116,18 @@ def test_a_key_that_one_arm_fixes_and_another_varies_has_a_cell_in_both():
         record.config["trainer"] = {"steps": steps}
         del record.config["task"]  # a row needs none
     assert [row["trainer.steps"] for row in sweep.table().rows] == [4, 8]
+
+
+@pytest.mark.parametrize("planned", [False, True], ids=["frozen", "planned"])
+def test_a_cell_has_the_value_of_its_run_instead_of_the_pre_training(planned):
+    sweep = one_point(43.7)
+    sweep.points[0]["values"] |= {"optimizer.learning_rate": 0.001}
+    [(run, record)] = sweep.records.items()
+    record.config["optimizer"] = {"learning_rate": 0.003}
+    table = sweep.table()
+    if planned:
+        [table] = before_training(sweep.plan, {run: record.config})
+    assert table.rows[0]["optimizer.learning_rate"] == 0.003
 
 
 @pytest.mark.parametrize("planned", [True, False])

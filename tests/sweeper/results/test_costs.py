@@ -145,17 +145,21 @@ def test_what_does_not_lie_on_a_curve_gives_no_speedup(times, seeds):
     assert found["speedup"] == {}
 
 
-@pytest.mark.parametrize("other", ["parent", "rows"])
+@pytest.mark.parametrize("other", ["parent", "rows", "steps"])
 def test_curves_that_cannot_be_compared_give_no_speedup(other):
     """The curve of a child does not show its parent's cost, and samples differ in their rows."""
     table = with_curves(two_arms().table(), 1.5)
     for row in table.rows:
+        config = table.files[row["run"]].config
+        config["task.name"] = "pretraining"
         if row["arm"] == "standard":
             continue
         if other == "parent":
             row["parent"] = "lm1b-of-another-plan"
+        elif other == "rows":
+            config["trainer.validate_every"] = 188
         else:
-            table.files[row["run"]].config["trainer.validate_every"] = 188
+            config["trainer.steps"] = 1504
     assert contrast(table)["speedup"] == {}
 
 
