@@ -456,7 +456,7 @@ def test_only_values_that_have_a_model_are_found():
             best = min(values, key=lambda x: (abs(count(x) - target), x))
             assert solve(count, target) == (best, count(best))
     with pytest.raises(
-        UserError, match=r"valid model; correct the error with 1 \(1 is odd\)"
+        UserError, match=r"valid model; with 1, the error is: 1 is odd"
     ):
         solve(lambda x: UserError(f"{x} is odd."), 8)
 
