@@ -291,7 +291,7 @@ def with_command_line(
         fixed: keys with one value; an arm that sweeps such a key gets only this value.
 
     Raises:
-        UserError: the command line sets a key that an arm solves for.
+        UserError: the command line sets a key that an arm solves for or in which arms differ.
     """
 
     def overlaid(arm: Arm) -> Arm:
@@ -310,6 +310,8 @@ def with_command_line(
         return replace(arm, set=kept, grid={**arm.grid, **alone, **axes})
 
     arms = {name: overlaid(arm) for name, arm in experiment.arms.items()}
+    for key, value in {**fixed, **axes}.items():
+        _check_arms_agree(experiment, key, value)
     tune = experiment.tune
     if tune:
         free = {
@@ -323,6 +325,27 @@ def with_command_line(
     own = "experiment.figure" in fixed or (in_yaml and "experiment.x" not in fixed)
     figure = experiment.figure if own else "curves"
     return replace(experiment, arms=arms, tune=tune, figure=figure)
+
+
+def _check_arms_agree(experiment: Experiment, key: str, typed: Any) -> None:
+    """Raise UserError if arms set a key, but not all to the same value.
+
+    A value on the command line would hold for all arms. They would no longer differ in this key,
+    but keep their labels and claims. An arm that neither sets nor sweeps the key has the value of
+    its parent.
+    """
+    arms = experiment.arms.values()
+    own = [arm for arm in arms if not arm.parent or key in (*arm.set, *arm.swept)]
+    setting = [arm.name for arm in own if key in arm.set]
+    values = [arm.set.get(key, "no value") for arm in own]
+    if setting and any(value != values[0] for value in values):
+        expected = (
+            f"a key in which the arms of {experiment.yaml} do not differ "
+            f"(set by {', '.join(setting)})"
+        )
+        one = f"experiment.arms.{setting[0]}.set={{{key}: VALUE}}"
+        remedy = f"write '{one}' for one arm, or sweep a grid without an experiment"
+        raise invalid_value(key, typed, expected, remedy)
 
 
 def read_experiment(

@@ -116,7 +116,7 @@ def test_figure_1_at_paper_scale_has_the_published_counts(plan):
     ("typed", "figure"),
     [
         ("fig3 model.heads=4,8", "fig3"),
-        ("fig3 model.head_size=4,8", "curves"),  # panel (a) of fig3 shows one head size
+        ("fig3 model.embedding_size=24,48 experiment.claims=[]", "curves"),
         ("fig1 model.layers=1,2", "curves"),
         ("fig1 model.layers=1,2 experiment.figure=fig1", "fig1"),
         ("fig1 model.layers=2", "fig1"),
