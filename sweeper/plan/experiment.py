@@ -281,8 +281,8 @@ def with_command_line(
     The figure that the yaml names may not fit the changed arms. So replace it by `curves` in these
     two cases, unless the command line sets `experiment.figure`:
 
-    - The command line sweeps a key that an unmatched arm of the yaml does not sweep. The figure of
-      the yaml would join points with different values of this key.
+    - The command line sweeps a key that the arms of the yaml do not sweep. The figure of the yaml
+      would join points with different values of this key.
     - The command line sets `experiment.x`. The figure of the yaml may ignore it.
 
     Args:
@@ -291,7 +291,8 @@ def with_command_line(
         fixed: keys with one value; an arm that sweeps such a key gets only this value.
 
     Raises:
-        UserError: the command line sets a key that an arm solves for or in which arms differ.
+        UserError: the command line sets a key that an arm solves for or in which arms differ, or
+            it sweeps a key for which claims need one value.
     """
 
     def overlaid(arm: Arm) -> Arm:
@@ -320,11 +321,34 @@ def with_command_line(
             if key not in {*axes, *fixed}
         }
         tune = replace(tune, grid=free) if free else None
-    of_unmatched = [arm.swept for arm in experiment.arms.values() if not arm.match]
-    in_yaml = all(key in swept for swept in of_unmatched for key in axes)
-    own = "experiment.figure" in fixed or (in_yaml and "experiment.x" not in fixed)
+    added = _added_axes(experiment, axes)
+    if added and experiment.claims and len(arms) > 1:
+        # A claim would compare one arm at one value with another arm at another value.
+        key = added[0]
+        expected = f"one value, since claims of {experiment.yaml} compare its arms"
+        remedy = "start one sweep for each value, or add 'experiment.claims=[]'"
+        raise invalid_value(key, axes[key], expected, remedy)
+    own = "experiment.figure" in fixed or not (added or "experiment.x" in fixed)
     figure = experiment.figure if own else "curves"
     return replace(experiment, arms=arms, tune=tune, figure=figure)
+
+
+def _added_axes(experiment: Experiment, axes: Mapping[str, list[Any]]) -> list[str]:
+    """Return the keys with several values in `axes` that not all arms of the yaml sweep.
+
+    Arms that are matched to another arm, or start from it, are left out: they have its values.
+    """
+    arms = experiment.arms
+    free = [
+        arm
+        for arm in arms.values()
+        if not arm.parent and not (arm.match and arm.match.to in arms)
+    ]
+    return [
+        key
+        for key, values in axes.items()
+        if len(values) > 1 and not all(key in arm.swept for arm in free)
+    ]
 
 
 def _check_arms_agree(experiment: Experiment, key: str, typed: Any) -> None:

@@ -93,6 +93,8 @@ SWEEPS = {
     "experiment=fig1 model/attention=decoupled": "do not differ (set by collaborative); write",
     "experiment=fig2 model.feedforward_size=64": "do not differ (set by standard, fixed); write",
     "experiment=theorem1 task.mask=causal,bidirectional": "do not differ (set by bidirectional, c",
+    "experiment=fig1 model.layers=1,2": "expected one value, since claims of fig1 compare its arms",
+    "experiment=width data.directions=0,9": "start one sweep for each value, or add 'experiment.cl",
     "experiment=three model.heads=2,4": "three values of model.heads, not 2; add values",
     "experiment=three experiment.claims=[larger]": "experiment=three: experiment.claims=larger",
     "model.heads=range(1,5000) model.layers=range(1,5000)": "24,990,001",

@@ -117,8 +117,8 @@ def test_figure_1_at_paper_scale_has_the_published_counts(plan):
     [
         ("fig3 model.heads=4,8", "fig3"),
         ("fig3 model.embedding_size=24,48 experiment.claims=[]", "curves"),
-        ("fig1 model.layers=1,2", "curves"),
-        ("fig1 model.layers=1,2 experiment.figure=fig1", "fig1"),
+        ("fig1 model.layers=1,2 experiment.claims=[]", "curves"),
+        ("fig1 model.layers=1,2 experiment.claims=[] experiment.figure=fig1", "fig1"),
         ("fig1 model.layers=2", "fig1"),
         ("fig1 experiment.x=training_flops", "curves"),
         ("theorem1 task.sequence_length=5,7,11", "theorem1"),
