@@ -1,4 +1,4 @@
-"""Parse the experiments in conf/experiment, and apply the overrides of a command line."""
+"""Parse the experiments in conf/experiment, with the overrides of their section `experiment`."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -271,58 +271,6 @@ def beyond(values: Sequence[Any], best: Any) -> Any:
     whole = all(isinstance(value, int) for value in values)
     found = round(following) if whole else float(f"{following:.6g}")
     return found if found > 0 and found not in values else None
-
-
-def with_command_line(
-    experiment: Experiment, axes: Mapping[str, list[Any]], fixed: Mapping[str, Any]
-) -> Experiment:
-    """Return the experiment with its arms changed by the command line.
-
-    The figure that the yaml names may not fit the changed arms. So replace it by `curves` in these
-    two cases, unless the command line sets `experiment.figure`:
-
-    - The command line sweeps a key that an unmatched arm of the yaml does not sweep. The figure of
-      the yaml would join points with different values of this key.
-    - The command line sets `experiment.x`. The figure of the yaml may ignore it.
-
-    Args:
-        experiment: the experiment as its yaml describes it.
-        axes: keys with several values; every arm sweeps them.
-        fixed: keys with one value; an arm that sweeps such a key gets only this value.
-
-    Raises:
-        UserError: the command line sets a key that an arm solves for.
-    """
-
-    def overlaid(arm: Arm) -> Arm:
-        if arm.match and arm.match.solve in {*axes, *fixed}:
-            raise UserError(
-                f"{arm.match.solve} cannot be set, because experiment={experiment.yaml} computes "
-                f"it in the arm '{arm.name}' to match another model's size; leave it out, or sweep "
-                "a grid without an experiment."
-            )
-        kept = {
-            key: value for key, value in arm.set.items() if key not in {*axes, *fixed}
-        }
-        # An arm may sweep a fixed key together with others, as in "model.heads,model.layers". So
-        # append an axis that has only the fixed key. It overrides the earlier axis.
-        alone = {key: [fixed[key]] for key in arm.swept if key in fixed}
-        return replace(arm, set=kept, grid={**arm.grid, **alone, **axes})
-
-    arms = {name: overlaid(arm) for name, arm in experiment.arms.items()}
-    tune = experiment.tune
-    if tune:
-        free = {
-            key: values
-            for key, values in tune.grid.items()
-            if key not in {*axes, *fixed}
-        }
-        tune = replace(tune, grid=free) if free else None
-    of_unmatched = [arm.swept for arm in experiment.arms.values() if not arm.match]
-    in_yaml = all(key in swept for swept in of_unmatched for key in axes)
-    own = "experiment.figure" in fixed or (in_yaml and "experiment.x" not in fixed)
-    figure = experiment.figure if own else "curves"
-    return replace(experiment, arms=arms, tune=tune, figure=figure)
 
 
 def read_experiment(

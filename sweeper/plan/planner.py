@@ -27,11 +27,11 @@ from sweeper.plan.experiment import (
     check,
     check_seeds,
     read_experiment,
-    with_command_line,
 )
 from sweeper.plan.facts import Facts
 from sweeper.plan.grid import check_size
 from sweeper.plan.hydra_errors import NO_EXPERIMENT
+from sweeper.plan.overlay import with_command_line
 from sweeper.plan.overrides import CommandLine, absolute_path, check_name, name_of, read
 from sweeper.plan.parents import Parents, check_start
 from sweeper.plan.plan import Configuration, Plan

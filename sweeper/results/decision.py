@@ -80,7 +80,19 @@ class Question:
     asked_after: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raise Unanswerable if both sides of a contrast are the same runs."""
+        """Raise Unanswerable if both sides of a contrast are the same runs.
+
+        Also raise it if the margin changes the scale on which the claim has a threshold, or the
+        metric a resolution.
+        """
+        has_threshold = any(contrast.above for contrast in self.contrasts)
+        bound_to_scale = has_threshold or self.evidence.resolution
+        if bound_to_scale and self.evidence.margin and not self.evidence.own_scale:
+            unit = "the unit of the metric" if self.evidence.ratios else "per cent"
+            raise Unanswerable(
+                f"The claim cannot judge {self.evidence.metric} with the margin "
+                f"{self.evidence.margin.words}; write the margin in {unit}."
+            )
         for contrast in self.contrasts:
             if not self.evidence.weights([contrast.weights]).any():
                 raise Unanswerable(

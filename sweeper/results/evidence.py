@@ -94,6 +94,9 @@ class Evidence:
         every: the planned points with these alternatives.
         ratios: whether claims judge ratios. Then the values are logarithms.
         margin: the experiment's margin in this metric, or None.
+        own_scale: whether claims judge the metric as its schema says, by ratios or differences. A
+            margin can change this.
+        resolution: the smallest value that claims distinguish.
         range: the largest possible difference between two values.
         unit: the unit of differences.
         mixed_code: the sentence on runs of different code. It is empty if there are none, or if the
@@ -108,6 +111,8 @@ class Evidence:
         self.metric = metric
         self.margin = _margin(table, metric)
         self.ratios = self.margin.ratio if self.margin else column.ratios
+        self.own_scale = self.ratios == column.ratios
+        self.resolution = column.resolution
         self.unit: Unit = "metric"
         self.range = math.inf
         if self.ratios:
@@ -115,7 +120,6 @@ class Evidence:
         elif column.most:
             self.unit, self.range = "points", column.most
         self._better = better or direction(metric)
-        self._least = column.resolution
 
         finetuned = table.experiment.get("finetune")
         self.points = [
@@ -146,7 +150,7 @@ class Evidence:
         """
         if not self.ratios:
             return self._better * value
-        value = max(value, self._least)
+        value = max(value, self.resolution)
         return self._better * math.log(value) if value > 0 else None
 
     def design(self) -> Design:

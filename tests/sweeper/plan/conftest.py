@@ -7,7 +7,8 @@ import pytest
 
 from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
-from sweeper.plan.experiment import check, read_experiment, with_command_line
+from sweeper.plan.experiment import check, read_experiment
+from sweeper.plan.overlay import with_command_line
 from sweeper.plan.overrides import name_of, read
 from sweeper.plan.planner import Planner
 from tests.policies import shipped

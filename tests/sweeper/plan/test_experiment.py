@@ -64,7 +64,7 @@ def test_an_arm_with_a_parent_chooses_no_optimizer_of_its_own(plan):
     ):
         plan(text=text)
     typed = ("optimizer=inverse_sqrt", "optimizer.weight_decay=0.0,0.1")
-    found = plan(*typed, text=text)  # overrides change all arms
+    found = plan(*typed, text=CHILDREN)  # overrides change all arms
     assert len(found.points) == 2 * (2 + 2 + 4)
     for run in (run for run in found.runs.values() if run.parent):
         decays = (
@@ -72,6 +72,13 @@ def test_an_arm_with_a_parent_chooses_no_optimizer_of_its_own(plan):
             for one in (run, found.runs[run.parent])
         )
         assert len({*decays}) == 1
+
+
+def test_a_child_without_a_value_of_its_own_has_the_typed_value_of_its_parent(plan):
+    found = plan("model.heads=4", text=CHILDREN)
+    assert {run.config["model"]["heads"] for run in found.runs.values()} == {4}
+    with pytest.raises(UserError, match=r"do not differ \(set by third\)"):
+        plan("trainer.steps=7", text=CHILDREN)
 
 
 @pytest.mark.parametrize(

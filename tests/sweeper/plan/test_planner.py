@@ -117,9 +117,9 @@ def test_figure_1_at_paper_scale_has_the_published_counts(plan):
     ("typed", "figure"),
     [
         ("fig3 model.heads=4,8", "fig3"),
-        ("fig3 model.head_size=4,8", "curves"),  # panel (a) of fig3 shows one head size
-        ("fig1 model.layers=1,2", "curves"),
-        ("fig1 model.layers=1,2 experiment.figure=fig1", "fig1"),
+        ("fig3 model.embedding_size=24,48 experiment.claims=[]", "curves"),
+        ("fig1 model.layers=1,2 experiment.claims=[]", "curves"),
+        ("fig1 model.layers=1,2 experiment.claims=[] experiment.figure=fig1", "fig1"),
         ("fig1 model.layers=2", "fig1"),
         ("fig1 experiment.x=training_flops", "curves"),
         ("theorem1 task.sequence_length=5,7,11", "theorem1"),

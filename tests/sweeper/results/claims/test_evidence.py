@@ -283,6 +283,16 @@ def test_an_error_of_exactly_zero_counts_as_the_least_that_is_told_apart():
     assert found(0.0) == found(1e-12) == dict.fromkeys([N_MINUS_1, HALF], SUPPORTED)
 
 
+@pytest.mark.parametrize(("size", "found"), [("10 %", SUPPORTED), (0.01, OPEN)])
+def test_a_margin_keeps_the_scale_of_the_thresholds(size, found):
+    sweep = theorem1(seeds=7)
+    sweep.margin = {sweep.metric: {"size": size, "reason": "why"}}
+    assert answers(sweep) == dict.fromkeys([N_MINUS_1, HALF], found)
+    if found == OPEN:
+        with pytest.raises(UserError, match="write the margin in per cent"):
+            check_decidable(sweep.table())
+
+
 def test_a_claim_whose_sides_are_the_same_runs_is_no_question():
     sweep = Sweep(claims=["fixed_size_beats_heuristic"])
     for arm in ("standard", "fixed"):

@@ -1,0 +1,106 @@
+"""Change the arms of an experiment by the overrides of a command line."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from sweeper.plan.experiment import Arm, Experiment
+from sweeper.store.errors import UserError, invalid_value
+
+
+def with_command_line(
+    experiment: Experiment, axes: Mapping[str, list[Any]], fixed: Mapping[str, Any]
+) -> Experiment:
+    """Return the experiment with its arms changed by the command line.
+
+    The figure that the yaml names may not fit the changed arms. So replace it by `curves` in these
+    two cases, unless the command line sets `experiment.figure`:
+
+    - The command line sweeps a key that the arms of the yaml do not sweep. The figure of the yaml
+      would join points with different values of this key.
+    - The command line sets `experiment.x`. The figure of the yaml may ignore it.
+
+    Args:
+        experiment: the experiment as its yaml describes it.
+        axes: keys with several values; every arm sweeps them.
+        fixed: keys with one value; an arm that sweeps such a key gets only this value.
+
+    Raises:
+        UserError: the command line sets a key that an arm solves for or in which arms differ, or
+            it sweeps a key for which claims need one value.
+    """
+
+    def overlaid(arm: Arm) -> Arm:
+        if arm.match and arm.match.solve in {*axes, *fixed}:
+            raise UserError(
+                f"{arm.match.solve} cannot be set, because experiment={experiment.yaml} computes "
+                f"it in the arm '{arm.name}' to match another model's size; leave it out, or sweep "
+                "a grid without an experiment."
+            )
+        kept = {
+            key: value for key, value in arm.set.items() if key not in {*axes, *fixed}
+        }
+        # An arm may sweep a fixed key together with others, as in "model.heads,model.layers". So
+        # append an axis that has only the fixed key. It overrides the earlier axis.
+        alone = {key: [fixed[key]] for key in arm.swept if key in fixed}
+        return replace(arm, set=kept, grid={**arm.grid, **alone, **axes})
+
+    arms = {name: overlaid(arm) for name, arm in experiment.arms.items()}
+    for key, value in {**fixed, **axes}.items():
+        _check_arms_agree(experiment, key, value)
+    tune = experiment.tune
+    if tune:
+        free = {
+            key: values
+            for key, values in tune.grid.items()
+            if key not in {*axes, *fixed}
+        }
+        tune = replace(tune, grid=free) if free else None
+    added = _added_axes(experiment, axes)
+    if added and experiment.claims and len(arms) > 1:
+        # A claim would compare one arm at one value with another arm at another value.
+        expected = f"one value, since claims of {experiment.yaml} compare its arms"
+        remedy = "start one sweep for each value, or add 'experiment.claims=[]'"
+        raise invalid_value(added[0], axes[added[0]], expected, remedy)
+    own = "experiment.figure" in fixed or not (added or "experiment.x" in fixed)
+    figure = experiment.figure if own else "curves"
+    return replace(experiment, arms=arms, tune=tune, figure=figure)
+
+
+def _added_axes(experiment: Experiment, axes: Mapping[str, list[Any]]) -> list[str]:
+    """Return the keys with several values in `axes` that not all arms of the yaml sweep.
+
+    Arms that are matched to another arm, or start from it, are left out: they have its values.
+    """
+    arms = experiment.arms
+    free = [
+        arm
+        for arm in arms.values()
+        if not arm.parent and not (arm.match and arm.match.to in arms)
+    ]
+    return [
+        key
+        for key, values in axes.items()
+        if len(values) > 1 and not all(key in arm.swept for arm in free)
+    ]
+
+
+def _check_arms_agree(experiment: Experiment, key: str, typed: Any) -> None:
+    """Raise UserError if arms set a key, but not all to the same value.
+
+    A value on the command line would hold for all arms. They would no longer differ in this key,
+    but keep their labels and claims. An arm that neither sets nor sweeps the key has the value of
+    its parent.
+    """
+    arms = experiment.arms.values()
+    own = [arm for arm in arms if not arm.parent or key in (*arm.set, *arm.swept)]
+    setting = [arm.name for arm in own if key in arm.set]
+    values = [arm.set.get(key, "no value") for arm in own]
+    if setting and any(value != values[0] for value in values):
+        expected = (
+            f"a key in which the arms of {experiment.yaml} do not differ "
+            f"(set by {', '.join(setting)})"
+        )
+        one = f"experiment.arms.{setting[0]}.set={{{key}: VALUE}}"
+        remedy = f"write '{one}' for one arm, or sweep a grid without an experiment"
+        raise invalid_value(key, typed, expected, remedy)
