@@ -442,8 +442,8 @@ class Configurations:
             model["dropout"] = composed["model"]["dropout"]
         if "model/attention" in settings:
             model["attention"] = composed["model"]["attention"]
-        whole = {**(composed if other_task else parent), "model": model}
-        config = RunTemplate(whole).run(plain)
+        base = template.unresolved if other_task else parent
+        config = RunTemplate({**base, "model": model}).run(plain)
         return self._with_data(self._with_tokenizer(config, parent, settings))
 
     def _with_data(self, config: dict[str, Any]) -> dict[str, Any]:

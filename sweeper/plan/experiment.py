@@ -11,6 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from sweeper.plan.hydra_errors import no_experiment_in, unknown_key
 from sweeper.store.errors import UserError, invalid_value, sanitize
+from sweeper.store.identity import leaves
 from sweeper.store.plans import ERROR
 
 SPLIT = (
@@ -476,8 +477,17 @@ def _class_at(path: Sequence[str]) -> type[Any]:
 
 
 def _check_arm(experiment: Experiment, arm: Arm) -> None:
-    """Raise UserError if the match or the parent of an arm is invalid."""
+    """Raise UserError if the match, the parent or an interpolation of an arm is invalid.
+
+    Points are named and compared by the values in `grid`. So these values may not be
+    interpolations, and neither may those of the other keys except `set`.
+    """
     where = f"experiment={experiment.name}: experiment.arms.{arm.name}"
+    for key, value in leaves(asdict(replace(arm, set={}))).items():
+        if "${" in str(value):
+            expected = "no reference to another key"
+            remedy = "write the values, or set the key in an arm of its own"
+            raise invalid_value(f"{where}.{key}", value, expected, remedy)
     if arm.match:
         others = [one for one in experiment.arms.values() if one is not arm]
         _check_match(f"{where}.match", arm.match, others)

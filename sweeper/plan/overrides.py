@@ -75,9 +75,9 @@ def read(
     points = math.prod(_count(override, composer) for override in several.values())
     check_size(points, max_points, "the grid")
     axes = {key: _listed(key, override, composer) for key, override in several.items()}
+    refuse_tree(axes)
     for key, listed in axes.items():
         _check_axis(key, listed)
-    refuse_tree(axes)
 
     values = {key: _plain(o.value()) for key, o in by_key.items() if key not in several}
     names = axes.pop("experiment", None) or [values.pop("experiment", None)]
@@ -139,6 +139,11 @@ def _check_axis(key: str, values: list[Any]) -> None:
         raise invalid_value(key, listed, "one value", remedy)
     if key in ("scale", "name", "paths.outputs"):
         raise invalid_value(key, listed, "one value", f"start one sweep for each {key}")
+    if "${" in listed:
+        # Points are named and compared by their values.
+        expected = "no reference to another key"
+        remedy = "write the values, or start one sweep for each of them"
+        raise invalid_value(key, listed, expected, remedy)
 
 
 def absolute_path(key: str, value: Any) -> Path:

@@ -43,7 +43,7 @@ from sweeper.store.identity import leaves
 from sweeper.store.runs import RunStore
 
 # A reference of OmegaConf to another key, such as ${model.heads}.
-_REFERENCE = re.compile(r"\$\{([\w.]+)\}")
+_REFERENCE = re.compile(r"\$\{\s*([^}\s]*)\s*\}")
 
 
 @dataclass
@@ -207,22 +207,23 @@ def _grid(template: RunTemplate, axes: Mapping[str, list[Any]]) -> Experiment:
 def _check_interpolations(experiment: Experiment, template: RunTemplate) -> None:
     """Raise UserError if a value refers to a key that is set later, as in `${seed}`.
 
-    The seed, the tuned keys and the keys that matching solves for are set after interpolations are
+    The seed, the tuned keys and the key that matching solves for are set after interpolations are
     resolved.
     """
-    later = {"seed"} | {
-        arm.match.solve for arm in experiment.arms.values() if arm.match
-    }
-    if experiment.tune:
-        later |= experiment.tune.grid.keys()
-    values = dict(template.interpolations)
+    tuned = experiment.tune.grid if experiment.tune else {}
     for arm in experiment.arms.values():
-        values |= {key: value for key, value in arm.set.items() if "${" in str(value)}
-    for key, value in values.items():
-        for name in _REFERENCE.findall(str(value)):
-            if name in later:
-                expected = f"no reference to {name}, whose value differs between runs"
-                raise invalid_value(key, value, expected, "write a fixed value")
+        later = {"seed", *tuned, *([arm.match.solve] if arm.match else [])}
+        for key, value in {**template.interpolations, **arm.set}.items():
+            for name in _REFERENCE.findall(str(value)):
+                if not all(map(str.isidentifier, name.split("."))):
+                    expected = "a reference to a complete key, as in ${model.heads}"
+                    raise invalid_value(key, value, expected, "write the complete key")
+                # A reference to a section, such as ${optimizer}, also copies the keys in it.
+                if any(f"{one}.".startswith(f"{name}.") for one in later):
+                    expected = (
+                        f"no reference to {name}, whose value differs between runs"
+                    )
+                    raise invalid_value(key, value, expected, "write a fixed value")
 
 
 def _texts(points: Sequence[Configuration], facts: Facts) -> str:

@@ -364,14 +364,65 @@ experiment:
         "experiment=fig1 experiment.tuned=true optimizer.weight_decay=${optimizer.learning_rate}",
         "experiment=fig1 optimizer.warmup_steps=${model.heads}",
         "seed=3,4 optimizer.warmup_steps=${seed}",
+        "model.heads=${model.layers},2",
     ],
 )
 def test_a_value_cannot_refer_to_a_key_that_is_set_later(plan, typed):
-    with pytest.raises(UserError, match=r"=\$\{.*\}: expected no reference to "):
+    with pytest.raises(UserError, match=r"=\$\{.*\}.*: expected no reference to "):
         plan(*typed.split())
     assert plan(
         "optimizer.warmup_steps=2", "trainer.log_every=${optimizer.warmup_steps}"
     )
+
+
+REFERRING = """
+# @package _global_
+experiment:
+  title: An arm that refers to other keys
+  metric: test/loss
+  tune: {grid: {optimizer.learning_rate: [0.1, 0.2]}}
+  arms: {a: {}}
+  scales: {demo: {arms: {a: {ARM}}}}
+"""
+WARMUP = "set: {optimizer.warmup_steps: REFERENCE}"
+
+
+def warmups(found):
+    return [
+        (config["model"]["heads"], config["optimizer"]["warmup_steps"])
+        for config in (run.config for run in found.runs.values())
+    ]
+
+
+def test_a_reference_has_the_value_of_its_point(plan):
+    arm = WARMUP.replace("REFERENCE", "'${model.heads}'")
+    found = plan(text=REFERRING.replace("ARM", f"{arm}, grid: {{model.heads: [2, 4]}}"))
+    assert warmups(found) == [(2, 2), (4, 4)]
+    typed = ("model.heads=3,17", "optimizer.warmup_steps='${model.heads}'")
+    found = plan("experiment=table1", "seed=0", *typed)
+    assert warmups(found) == [*[(3, 3)] * 3, *[(17, 17)] * 3]
+
+
+@pytest.mark.parametrize(
+    ("arm", "reference"),
+    [
+        (WARMUP, "${seed}"),
+        (WARMUP, "${.learning_rate}"),
+        (WARMUP, "${optimizer.learning_rate}"),
+        (
+            f"{WARMUP}, match: {{to: 22000, solve: model.heads, tolerance: 9}}",
+            "${model.heads}",
+        ),
+        ("grid: {model.heads: [2, REFERENCE]}", "${model.layers}"),
+        ("where: REFERENCE", "model.heads < ${model.layers}"),
+    ],
+)
+def test_an_arm_refers_to_no_key_that_is_set_later_and_only_in_set(
+    plan, arm, reference
+):
+    text = REFERRING.replace("ARM", arm.replace("REFERENCE", f"'{reference}'"))
+    with pytest.raises(UserError, match=r"\$\{.*\}.*: expected .*reference"):
+        plan(text=text)
 
 
 @pytest.mark.parametrize(
