@@ -292,7 +292,8 @@ def with_command_line(
         fixed: keys with one value; an arm that sweeps such a key gets only this value.
 
     Raises:
-        UserError: the command line sets a key that an arm solves for.
+        UserError: the command line sets a key that an arm solves for, or asks for tuning but sets
+            all tuned keys.
     """
 
     def overlaid(arm: Arm) -> Arm:
@@ -318,6 +319,10 @@ def with_command_line(
             for key, values in tune.grid.items()
             if key not in {*axes, *fixed}
         }
+        for key, value in fixed.items():
+            if key.startswith("experiment.tune") and value and not free:
+                expected = f"no value for the tuned keys ({', '.join(tune.grid)})"
+                raise invalid_value(key, value, expected, "leave out one of the two")
         tune = replace(tune, grid=free) if free else None
     of_unmatched = [arm.swept for arm in experiment.arms.values() if not arm.match]
     in_yaml = all(key in swept for swept in of_unmatched for key in axes)

@@ -98,6 +98,7 @@ class Planner:
 
         found = {}
         for yaml in command_line.experiments:
+            _refuse_metric(yaml, command_line)
             shipped = self._shipped(yaml, command_line, scale)
             name = given_name or name_of(command_line, shipped, self.composer)
             made = with_command_line(shipped, axes, command_line.values)
@@ -185,6 +186,15 @@ def _seeds_given(command_line: CommandLine, template: RunTemplate) -> list[Any] 
         if "experiment.seeds" in command_line.values and command_line.experiments:
             raise UserError("seed and experiment.seeds are both set; set one of them.")
     return seeds
+
+
+def _refuse_metric(yaml: str, command_line: CommandLine) -> None:
+    """Raise UserError if the command line sets `metric`, which only a grid without a yaml reads."""
+    given = {**command_line.values, **command_line.axes}
+    if "metric" in given:
+        expected = f"no metric, since experiment={yaml} has its own"
+        remedy = "write experiment.metric=NAME instead"
+        raise invalid_value("metric", given["metric"], expected, remedy)
 
 
 def _grid(template: RunTemplate, axes: Mapping[str, list[Any]]) -> Experiment:

@@ -84,6 +84,9 @@ SWEEPS = {
     "experiment=fig1 experiment.tune.seeds=[-1]": "experiment.tune.seeds.0=-1: input should be",
     "experiment=fig1 scale=cpu experiment.tune.by=validation/foo": "by=validation/foo: expected",
     "logger.project=a/b": "logger.project=a/b: expected a name of at most 128 characters",
+    "experiment=fig1 metric=test/loss": "has its own; write experiment.metric=NAME instead.",
+    "experiment=fig1 experiment.tuned=true optimizer.learning_rate=0.1": "experiment.tuned=True: "
+    "expected no value for the tuned keys (optimizer.learning_rate); leave out one of the two.",
     "metric=[a]": "metric=['a']: expected the name of a metric",
     "parent=nope": "parent=nope: expected the id of a finished run in /",
     "model={head_size:8}": "model={head_size:8}: expected one value; set its keys one by one",
