@@ -46,6 +46,20 @@ class Composer:
             self._options[group] = options
         return self._options[group]
 
+    def listed(self, group: str, option: str) -> dict[str, Any]:
+        """Return the keys and values that the yaml file of an option lists, without its defaults.
+
+        The keys are dotted, and begin with the group: "optimizer.schedule".
+        """
+        path = f"{group}/{option}"
+        for source in self.loader.get_sources():
+            if source.is_config(path):
+                own = OmegaConf.to_container(source.load_config(path).config)
+                assert isinstance(own, dict)
+                own.pop("defaults", None)
+                return leaves({group: own})
+        return {}
+
     def is_group(self, key: str) -> bool:
         """Return whether `key` is a config group, such as `task` or `model/attention`."""
         return "." not in key and bool(self.options(key))

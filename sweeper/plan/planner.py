@@ -40,6 +40,7 @@ from sweeper.size_server import SizeServer
 from sweeper.store import registry
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.identity import leaves
+from sweeper.store.plans import describe_values
 from sweeper.store.runs import RunStore
 
 # A reference of OmegaConf to another key, such as ${model.heads}.
@@ -75,7 +76,13 @@ class Planner:
         for name, experiment in experiments.items():
             _check_results(experiment, found[name], facts)
 
-        plan = with_seeds(Plan(scale, outputs, experiments, texts, found), {})
+        notes = [
+            note
+            for points in found.values()
+            for note in _replaced(points, command_line, self.composer)
+        ]
+        unseeded = Plan(scale, outputs, experiments, texts, found, notes=notes)
+        plan = with_seeds(unseeded, {})
         for run in plan.runs.values():
             check_start(run, plan, facts)
         facts.save()
@@ -246,6 +253,35 @@ def _texts(points: Sequence[Configuration], facts: Facts) -> str:
     ] or points
     words = (facts.text(point.config)["describe"] for point in own)
     return " and ".join(dict.fromkeys(words))
+
+
+def _replaced(
+    points: Iterable[Configuration], command_line: CommandLine, composer: Composer
+) -> list[str]:
+    """Return a sentence for each chosen optimizer whose values the task or the scale replaces.
+
+    Hydra composes the task and the scale after the optimizer, and they may set its keys.
+    """
+    notes: dict[str, None] = {}
+    for point in points:
+        settings = {**command_line.values, **point.arm.set, **point.values}
+        if (option := settings.get("optimizer")) is None:
+            continue
+        config = leaves(point.config)
+        replaced = {
+            key: value
+            for key, value in composer.listed("optimizer", str(option)).items()
+            if key not in settings and config.get(key) != value
+        }
+        if replaced:
+            instead = describe_values({key: config.get(key) for key in replaced})
+            example = "=".join(map(str, next(iter(replaced.items()))))
+            note = (
+                f"The task and the scale replace values of optimizer={option} by {instead}; to "
+                f"keep a value, set its key, as in {example}."
+            )
+            notes[note] = None
+    return [*notes]
 
 
 def _check_results(

@@ -450,6 +450,31 @@ experiment:
         plan(text=text)
 
 
+@pytest.mark.parametrize(
+    ("typed", "replaced"),
+    [
+        (
+            "optimizer=inverse_sqrt,linear",
+            ["schedule=linear warmup", "rate=0.04 warmup"],
+        ),
+        (
+            "optimizer=inverse_sqrt optimizer.schedule=rsqrt",
+            ["learning_rate=0.04 warmup"],
+        ),
+        ("optimizer=muon", []),
+        ("optimizer=inverse_sqrt scale=paper", []),
+        ("model=decoder,today", []),
+    ],
+)
+def test_a_plan_names_the_values_of_an_optimizer_that_the_scale_replaces(
+    plan, store, typed, replaced
+):
+    text = printed(plan(*typed.split()), store, 999)
+    notes = [line for line in text.splitlines() if "replace values of" in line]
+    assert len(notes) == len(replaced)
+    assert all(words in note for words, note in zip(replaced, notes, strict=True))
+
+
 def exhaustive(count, target, step):
     return min(range(step, 400 * step, step), key=lambda x: (abs(count(x) - target), x))
 
