@@ -221,8 +221,8 @@ def _check_tune(experiment: Experiment, tune: Tune) -> None:
                 f"{where}.grid.{key}", list(values), expected, "add other values"
             )
         for arm in experiment.arms.values():
-            if key in arm.swept:
-                expected = f"a key that no arm sweeps, but arm {arm.name} sweeps it"
+            if key in (*arm.set, *arm.swept):
+                expected = f"a key that no arm sets or sweeps, but arm {arm.name} does"
                 remedy = "remove it from the arm or from tune.grid"
                 raise invalid_value(f"{where}.grid", key, expected, remedy)
     if not tune.by.startswith(SPLIT):

@@ -225,7 +225,12 @@ ADDED = {  # lines to add to ARM
     ),
     "swept": (
         "tune: {grid: {model.heads: [2, 4]}}",
-        "no arm sweeps, but arm a sweeps it",
+        "no arm sets or sweeps, but arm a does",
+    ),
+    "tuned": (
+        "tune: {grid: {model.dropout: [0.1, 0.2]}}\n"
+        "  scales: {demo: {arms: {a: {set: {model.dropout: 0}}}}}",
+        "grid=model.dropout: expected a key that no arm sets or sweeps, but arm a does; remove it",
     ),
     "other": ("scales: {demo: {}, gpu: {clams: []}}", "scales.gpu.clams is not a key"),
     "printed": ("paper: {8: [1, 2]}", "experiment.paper.8=[1, 2]: input should be"),
