@@ -82,7 +82,10 @@ class Configurations:
                 raise UserError(
                     f"arm {arm.name} of {name} has no points: {why}; correct the condition."
                 )
-            for point in self.done[arm.name]:
+            for own in self.done[arm.name]:
+                # All seeds share this pre-training, so none of them may choose its seed.
+                seed = 0 if one else own.config["seed"]
+                point = replace(own, config={**own.config, "seed": seed})
                 yield replace(point, once=one)
                 for task in experiment.finetune:
                     config = self._child_config({"task": task}, point.config)

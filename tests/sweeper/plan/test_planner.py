@@ -342,6 +342,15 @@ def test_a_fine_tuning_of_a_further_seed_starts_from_a_further_pre_training(plan
     assert len(more.runs) == len(found.runs) + 2
 
 
+@pytest.mark.parametrize("seeds", ["seed=5", "seed=5,2", "+experiment.seeds=[5,2,3]"])
+def test_seeds_that_share_a_pre_training_do_not_choose_its_seed(plan, seeds):
+    typed = ("experiment=table1", "++experiment.pretrainings=one", "model.heads=3")
+    found = plan(*typed, seeds)
+    [pretraining] = [run for run in found.runs.values() if not run.parent]
+    assert pretraining.config["seed"] == 0
+    assert {run.parent for run in found.runs.values()} == {pretraining.id, None}
+
+
 def test_further_seeds_of_an_arm_with_a_parent_are_seeds_of_the_parent(plan):
     text = """
 # @package _global_
