@@ -18,16 +18,16 @@ experiment:
   margin: {{test/perplexity: {{size: 15 %, reason: "seeds of it differ by 8 %."}}}}
   arms:
     standard:
-      set: {{optimizer.learning_rate: {rates[0]}}}
+      set: {{{standard}}}
       grid: {{model.heads: [2]}}
     twin:
-      set: {{optimizer.learning_rate: {rates[1]}, optimizer.weight_decay: {decay}}}
+      set: {{{twin}}}
       match: {{to: standard, solve: model.heads, tolerance: 0.0}}
 """
 TUNE = """\
   tune: {grid: {optimizer.learning_rate: [0.04, 0.16, 0.64]}, seeds: [7, 8, 9]}
 """
-ALIKE, PLANTED, HANDICAP = (1.28, 1.29), (0.32, 1.28), (0.16, 1.28)
+ALIKE, PLANTED = (1.28, 1.29), (0.32, 1.28)
 """Learning rates of the two arms. Of 0.01 to 2.56, the best is 0.16.
 
 At high rates, a small difference in the rate changes the result as much as another seed does.
@@ -36,13 +36,19 @@ At high rates, a small difference in the rate changes the result as much as anot
 DECAY, OTHER_DECAY = 0.1, 0.100000000000001
 
 
-def arguments(
-    conf: Path, rates: tuple[float, float], *, tuned: bool = False
-) -> list[str]:
-    """Write the experiment into the folder `conf`; return the arguments of its sweep."""
+def arguments(conf: Path, rates: tuple[float, float] | None = None) -> list[str]:
+    """Write the experiment into the folder `conf`; return the arguments of its sweep.
+
+    `rates` are the learning rates of the two arms. If it is None, trials choose them.
+    """
     folder = conf / "experiment"
     folder.mkdir(parents=True, exist_ok=True)
-    text = EXPERIMENT.format(rates=rates, decay=OTHER_DECAY if tuned else DECAY)
-    (folder / "twins.yaml").write_text(text + TUNE * tuned)
+    if rates is None:
+        standard, twin = "", f"optimizer.weight_decay: {OTHER_DECAY}"
+    else:
+        standard, twin = (f"optimizer.learning_rate: {rate}" for rate in rates)
+        twin += f", optimizer.weight_decay: {DECAY}"
+    text = EXPERIMENT.format(standard=standard, twin=twin)
+    (folder / "twins.yaml").write_text(text + TUNE * (rates is None))
     decides = ("experiment=twins", "name=twins", "hydra.sweeper.decide=true")
     return ["--config-dir", str(conf), "-m", *TINY, *decides]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,6 +26,8 @@ OPEN = "model.options."
 """The prefix of keys that no yaml lists. The model's architecture checks these keys."""
 # Top-level keys that only the sweep reads. The config of a run leaves them out.
 NOT_PART_OF_A_RUN = ("name", "experiment", "scale", "paths", "metric")
+# The start of an interpolation, unless a backslash escapes it.
+_START = re.compile(r"(?<!\\)\$\{")
 
 
 @dataclass
@@ -42,6 +45,20 @@ class Composer:
             options = self.loader.get_group_options(group, config_name=self.config_name)
             self._options[group] = options
         return self._options[group]
+
+    def listed(self, group: str, option: str) -> dict[str, Any]:
+        """Return the keys and values that the yaml file of an option lists, without its defaults.
+
+        The keys are dotted, and begin with the group: "optimizer.schedule".
+        """
+        path = f"{group}/{option}"
+        for source in self.loader.get_sources():
+            if source.is_config(path):
+                own = OmegaConf.to_container(source.load_config(path).config)
+                assert isinstance(own, dict)
+                own.pop("defaults", None)
+                return leaves({group: own})
+        return {}
 
     def is_group(self, key: str) -> bool:
         """Return whether `key` is a config group, such as `task` or `model/attention`."""
@@ -100,8 +117,17 @@ class RunTemplate:
 
     @cached_property
     def resolved(self) -> Mapping[str, Any]:
-        """The config with resolved interpolations, including the keys in `NOT_PART_OF_A_RUN`."""
-        return _plain(OmegaConf.create(dict(self._whole)), resolve=True)
+        """The config with resolved interpolations, including the keys in `NOT_PART_OF_A_RUN`.
+
+        The arms of an experiment keep their interpolations. `run` resolves them for each point.
+        """
+        whole = {key: _escaped_arms(value) for key, value in self._whole.items()}
+        return _plain(OmegaConf.create(whole), resolve=True)
+
+    @property
+    def unresolved(self) -> Mapping[str, Any]:
+        """The config of a run, with unresolved interpolations."""
+        return self._raw
 
     @property
     def interpolations(self) -> dict[str, str]:
@@ -147,6 +173,24 @@ def set_value(key: str, value: Any, config: dict[str, Any]) -> None:
     for section in sections:
         config = config.setdefault(section, {})
     config[last] = value
+
+
+def _escaped_arms(tree: Any, *, inside: bool = False) -> Any:
+    """Return a copy of `tree` with escaped interpolations below each key `arms`.
+
+    OmegaConf resolves an escaped interpolation to its text. `inside`: whether `tree` is below such
+    a key.
+    """
+    if isinstance(tree, Mapping):
+        return {
+            key: _escaped_arms(value, inside=inside or key == "arms")
+            for key, value in tree.items()
+        }
+    if isinstance(tree, list):
+        return [_escaped_arms(entry, inside=inside) for entry in tree]
+    if inside and isinstance(tree, str):
+        return _START.sub(r"\\${", tree)
+    return tree
 
 
 def _has(key: str, config: Mapping[str, Any]) -> bool:

@@ -93,7 +93,10 @@ class Configurations:
                 raise UserError(
                     f"arm {arm.name} of {name} has no points: {why}; correct the condition."
                 )
-            for point in self.done[arm.name]:
+            for own in self.done[arm.name]:
+                # All seeds share this pre-training, so none of them may choose its seed.
+                seed = 0 if one else own.config["seed"]
+                point = replace(own, config={**own.config, "seed": seed})
                 yield replace(point, once=one)
                 for task in experiment.finetune:
                     config = self._child_config({"task": task}, point.config)
@@ -454,8 +457,8 @@ class Configurations:
             model["dropout"] = composed["model"]["dropout"]
         if "model/attention" in settings:
             model["attention"] = composed["model"]["attention"]
-        whole = {**(composed if other_task else parent), "model": model}
-        config = RunTemplate(whole).run(plain)
+        base = template.unresolved if other_task else parent
+        config = RunTemplate({**base, "model": model}).run(plain)
         given = {*self.command_line.keys, *settings}
         return self._with_data(self._with_tokenizer(config, parent, settings), given)
 

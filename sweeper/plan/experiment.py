@@ -11,6 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from sweeper.plan.hydra_errors import no_experiment_in, unknown_key
 from sweeper.store.errors import UserError, invalid_value, sanitize
+from sweeper.store.identity import leaves
 from sweeper.store.plans import ERROR
 
 SPLIT = (
@@ -220,8 +221,8 @@ def _check_tune(experiment: Experiment, tune: Tune) -> None:
                 f"{where}.grid.{key}", list(values), expected, "add other values"
             )
         for arm in experiment.arms.values():
-            if key in arm.swept:
-                expected = f"a key that no arm sweeps, but arm {arm.name} sweeps it"
+            if key in (*arm.set, *arm.swept):
+                expected = f"a key that no arm sets or sweeps, but arm {arm.name} does"
                 remedy = "remove it from the arm or from tune.grid"
                 raise invalid_value(f"{where}.grid", key, expected, remedy)
     if not tune.by.startswith(SPLIT):
@@ -229,8 +230,9 @@ def _check_tune(experiment: Experiment, tune: Tune) -> None:
         raise invalid_value(
             f"{where}.by", tune.by, "a metric of the validation split", remedy
         )
-    remedy = "write for example [1000,1001,1002]"
     judged = experiment.seeds
+    first = max(1000, *judged) + 1
+    remedy = f"write for example [{first},{first + 1},{first + 2}]"
     if {*judged} & {*tune.seeds}:
         expected = f"none of the experiment's own seeds ({', '.join(map(str, sorted(judged)))})"
         raise invalid_value(f"{where}.seeds", list(tune.seeds), expected, remedy)
@@ -424,8 +426,17 @@ def _class_at(path: Sequence[str]) -> type[Any]:
 
 
 def _check_arm(experiment: Experiment, arm: Arm) -> None:
-    """Raise UserError if the match or the parent of an arm is invalid."""
+    """Raise UserError if the match, the parent or an interpolation of an arm is invalid.
+
+    Points are named and compared by the values in `grid`. So these values may not be
+    interpolations, and neither may those of the other keys except `set`.
+    """
     where = f"experiment={experiment.name}: experiment.arms.{arm.name}"
+    for key, value in leaves(asdict(replace(arm, set={}))).items():
+        if "${" in str(value):
+            expected = "no reference to another key"
+            remedy = "write the values, or set the key in an arm of its own"
+            raise invalid_value(f"{where}.{key}", value, expected, remedy)
     if arm.match:
         others = [one for one in experiment.arms.values() if one is not arm]
         _check_match(f"{where}.match", arm.match, others)

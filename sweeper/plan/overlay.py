@@ -26,8 +26,9 @@ def with_command_line(
         fixed: keys with one value; an arm that sweeps such a key gets only this value.
 
     Raises:
-        UserError: the command line sets a key that an arm solves for or in which arms differ, or
-            it sweeps a key for which claims need one value.
+        UserError: the command line sets a key that an arm solves for or in which arms differ. It
+            sweeps a key for which claims need one value. Or it asks for tuning, but sets all tuned
+            keys.
     """
 
     def overlaid(arm: Arm) -> Arm:
@@ -55,6 +56,10 @@ def with_command_line(
             for key, values in tune.grid.items()
             if key not in {*axes, *fixed}
         }
+        for key, value in fixed.items():
+            if key.startswith("experiment.tune") and value and not free:
+                expected = f"no value for the tuned keys ({', '.join(tune.grid)})"
+                raise invalid_value(key, value, expected, "leave out one of the two")
         tune = replace(tune, grid=free) if free else None
     added = _added_axes(experiment, axes)
     if added and experiment.claims and len(arms) > 1:

@@ -20,7 +20,7 @@ from hydra.core.override_parser.types import (
 )
 from hydra.errors import HydraException
 
-from sweeper.plan.compose import Composer
+from sweeper.plan.compose import Composer, RunTemplate
 from sweeper.plan.experiment import Experiment
 from sweeper.plan.grid import check_size
 from sweeper.plan.hydra_errors import explained
@@ -75,9 +75,9 @@ def read(
     points = math.prod(_count(override, composer) for override in several.values())
     check_size(points, max_points, "the grid")
     axes = {key: _listed(key, override, composer) for key, override in several.items()}
+    refuse_tree(axes)
     for key, listed in axes.items():
         _check_axis(key, listed)
-    refuse_tree(axes)
 
     values = {key: _plain(o.value()) for key, o in by_key.items() if key not in several}
     names = axes.pop("experiment", None) or [values.pop("experiment", None)]
@@ -139,6 +139,11 @@ def _check_axis(key: str, values: list[Any]) -> None:
         raise invalid_value(key, listed, "one value", remedy)
     if key in ("scale", "name", "paths.outputs"):
         raise invalid_value(key, listed, "one value", f"start one sweep for each {key}")
+    if "${" in listed:
+        # Points are named and compared by their values.
+        expected = "no reference to another key"
+        remedy = "write the values, or start one sweep for each of them"
+        raise invalid_value(key, listed, expected, remedy)
 
 
 def absolute_path(key: str, value: Any) -> Path:
@@ -208,8 +213,9 @@ def name_of(
 
     The name begins with that of the experiment. Without an experiment, it begins with `grid` if a
     key other than `seed` is swept, else with `run`. If overrides can change results, append a hash
-    of these overrides. Ignore an override that repeats the value in the config. Also ignore `seed`
-    if it only adds seeds to those of the config.
+    of these overrides. Ignore an override that repeats the value in the config, both without the
+    other overrides and with the chosen config groups. Also ignore `seed` if it only adds seeds to
+    those of the config.
     """
     base = "grid" if command_line.axes.keys() - {"seed"} else "run"
     if experiment:
@@ -229,9 +235,48 @@ def name_of(
             }
         if key in command_line.axes or key in varied or key.startswith("experiment."):
             return True
-        return not plain.has_value(key, value)
+        if not plain.has_value(key, value):
+            return True
+        return any(
+            template.has(key) and not template.has_value(key, value)
+            for template in _with_groups(command_line, experiment, composer)
+        )
 
     changes = {
         key: value for key, value in given.items() if changes_results(key, value)
     }
     return f"{base}-{digest_of(changes)[:8]}" if changes else base
+
+
+def _with_groups(
+    command_line: CommandLine, experiment: Experiment | None, composer: Composer
+) -> list[RunTemplate]:
+    """Return the configs that overrides of single keys change.
+
+    One of them has the config groups that the command line fixes. Each of the others also has one
+    option that the command line sweeps, an arm chooses, or the experiment fine-tunes on.
+    """
+    arms = experiment.arms.values() if experiment else ()
+    swept = [command_line.axes, *(arm.grid for arm in arms)]
+    options = [
+        (key, value)
+        for axes in swept
+        for key, values in axes.items()
+        for value in values
+    ]
+    options += [pair for arm in arms for pair in arm.set.items()]
+    options += [("task", task) for task in (experiment.finetune if experiment else ())]
+
+    fixed = {
+        key: text
+        for key, text in command_line.fixed.items()
+        if composer.is_group(key) and can_change_results(key)
+    }
+    further = [
+        f"{key}={value}"
+        for key, value in options
+        if composer.is_group(key) and key not in fixed
+    ]
+    common = [f"experiment={experiment.yaml}"] if experiment else []
+    common += fixed.values()
+    return [composer.base(common), *(composer.base([*common, one]) for one in further)]

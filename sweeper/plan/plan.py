@@ -113,6 +113,7 @@ class Plan:
     runs: Mapping[str, Record] = field(default_factory=dict)
     # The values that tuning chose, as plain data.
     tuning: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    notes: Sequence[str] = ()  # sentences to print below the table of points
     accept_mixed_code: bool = False  # whether runs of different code may decide a claim
 
     @property

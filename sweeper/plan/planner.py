@@ -40,10 +40,11 @@ from sweeper.size_server import SizeServer
 from sweeper.store import registry
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.identity import leaves
+from sweeper.store.plans import describe_values
 from sweeper.store.runs import RunStore
 
 # A reference of OmegaConf to another key, such as ${model.heads}.
-_REFERENCE = re.compile(r"\$\{([\w.]+)\}")
+_REFERENCE = re.compile(r"\$\{\s*([^}\s]*)\s*\}")
 
 
 @dataclass
@@ -75,7 +76,13 @@ class Planner:
         for name, experiment in experiments.items():
             _check_results(experiment, found[name], facts)
 
-        plan = with_seeds(Plan(scale, outputs, experiments, texts, found), {})
+        notes = [
+            note
+            for points in found.values()
+            for note in _replaced(points, command_line, self.composer)
+        ]
+        unseeded = Plan(scale, outputs, experiments, texts, found, notes=notes)
+        plan = with_seeds(unseeded, {})
         for run in plan.runs.values():
             check_start(run, plan, facts)
         facts.save()
@@ -98,6 +105,7 @@ class Planner:
 
         found = {}
         for yaml in command_line.experiments:
+            _refuse_metric(yaml, command_line)
             shipped = self._shipped(yaml, command_line, scale)
             name = given_name or name_of(command_line, shipped, self.composer)
             made = with_command_line(shipped, axes, command_line.values)
@@ -187,6 +195,15 @@ def _seeds_given(command_line: CommandLine, template: RunTemplate) -> list[Any] 
     return seeds
 
 
+def _refuse_metric(yaml: str, command_line: CommandLine) -> None:
+    """Raise UserError if the command line sets `metric`, which only a grid without a yaml reads."""
+    given = {**command_line.values, **command_line.axes}
+    if "metric" in given:
+        expected = f"no metric, since experiment={yaml} has its own"
+        remedy = "write experiment.metric=NAME instead"
+        raise invalid_value("metric", given["metric"], expected, remedy)
+
+
 def _grid(template: RunTemplate, axes: Mapping[str, list[Any]]) -> Experiment:
     """Return the grid of a command line as an experiment with one arm and an empty name."""
     if template.resolved.get("experiment") is not None:
@@ -207,22 +224,23 @@ def _grid(template: RunTemplate, axes: Mapping[str, list[Any]]) -> Experiment:
 def _check_interpolations(experiment: Experiment, template: RunTemplate) -> None:
     """Raise UserError if a value refers to a key that is set later, as in `${seed}`.
 
-    The seed, the tuned keys and the keys that matching solves for are set after interpolations are
+    The seed, the tuned keys and the key that matching solves for are set after interpolations are
     resolved.
     """
-    later = {"seed"} | {
-        arm.match.solve for arm in experiment.arms.values() if arm.match
-    }
-    if experiment.tune:
-        later |= experiment.tune.grid.keys()
-    values = dict(template.interpolations)
+    tuned = experiment.tune.grid if experiment.tune else {}
     for arm in experiment.arms.values():
-        values |= {key: value for key, value in arm.set.items() if "${" in str(value)}
-    for key, value in values.items():
-        for name in _REFERENCE.findall(str(value)):
-            if name in later:
-                expected = f"no reference to {name}, whose value differs between runs"
-                raise invalid_value(key, value, expected, "write a fixed value")
+        later = {"seed", *tuned, *([arm.match.solve] if arm.match else [])}
+        for key, value in {**template.interpolations, **arm.set}.items():
+            for name in _REFERENCE.findall(str(value)):
+                if not all(map(str.isidentifier, name.split("."))):
+                    expected = "a reference to a complete key, as in ${model.heads}"
+                    raise invalid_value(key, value, expected, "write the complete key")
+                # A reference to a section, such as ${optimizer}, also copies the keys in it.
+                if any(f"{one}.".startswith(f"{name}.") for one in later):
+                    expected = (
+                        f"no reference to {name}, whose value differs between runs"
+                    )
+                    raise invalid_value(key, value, expected, "write a fixed value")
 
 
 def _texts(points: Sequence[Configuration], facts: Facts) -> str:
@@ -235,6 +253,35 @@ def _texts(points: Sequence[Configuration], facts: Facts) -> str:
     ] or points
     words = (facts.text(point.config)["describe"] for point in own)
     return " and ".join(dict.fromkeys(words))
+
+
+def _replaced(
+    points: Iterable[Configuration], command_line: CommandLine, composer: Composer
+) -> list[str]:
+    """Return a sentence for each chosen optimizer whose values the task or the scale replaces.
+
+    Hydra composes the task and the scale after the optimizer, and they may set its keys.
+    """
+    notes: dict[str, None] = {}
+    for point in points:
+        settings = {**command_line.values, **point.arm.set, **point.values}
+        if (option := settings.get("optimizer")) is None:
+            continue
+        config = leaves(point.config)
+        replaced = {
+            key: value
+            for key, value in composer.listed("optimizer", str(option)).items()
+            if key not in settings and config.get(key) != value
+        }
+        if replaced:
+            instead = describe_values({key: config.get(key) for key in replaced})
+            example = "=".join(map(str, next(iter(replaced.items()))))
+            note = (
+                f"The task and the scale replace values of optimizer={option} by {instead}; to "
+                f"keep a value, set its key, as in {example}."
+            )
+            notes[note] = None
+    return [*notes]
 
 
 def _check_results(

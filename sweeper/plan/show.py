@@ -82,8 +82,11 @@ def print_plan(
     total = f"{plural(every, 'point')}, {plural(len(plan.runs), 'run')}"
     console.print(f"{total}{shared}: {by_state}.")
     new = [run for run in plan.runs if statuses[run].state is not State.DONE]
-    if words := unfit_scale(plan, new):
-        console.print(Text(words, style="bold"), soft_wrap=True)
+    for words in (*plan.notes, unfit_scale(plan, new)):
+        if words:
+            console.print(
+                Text(errors.sanitize(words, 1000), style="bold"), soft_wrap=True
+            )
 
 
 def unfit_scale(plan: Plan, runs: Iterable[str]) -> str:

@@ -86,6 +86,9 @@ SWEEPS = {
     "experiment=fig1 experiment.tune.seeds=[-1]": "experiment.tune.seeds.0=-1: input should be",
     "experiment=fig1 scale=cpu experiment.tune.by=validation/foo": "by=validation/foo: expected",
     "logger.project=a/b": "logger.project=a/b: expected a name of at most 128 characters",
+    "experiment=fig1 metric=test/loss": "has its own; write experiment.metric=NAME instead.",
+    "experiment=fig1 experiment.tuned=true optimizer.learning_rate=0.1": "experiment.tuned=True: "
+    "expected no value for the tuned keys (optimizer.learning_rate); leave out one of the two.",
     "metric=[a]": "metric=['a']: expected the name of a metric",
     "parent=nope": "parent=nope: expected the id of a finished run in /",
     "model={head_size:8}": "model={head_size:8}: expected one value; set its keys one by one",
@@ -237,7 +240,12 @@ ADDED = {  # lines to add to ARM
     ),
     "swept": (
         "tune: {grid: {model.heads: [2, 4]}}",
-        "no arm sweeps, but arm a sweeps it",
+        "no arm sets or sweeps, but arm a does",
+    ),
+    "tuned": (
+        "tune: {grid: {model.dropout: [0.1, 0.2]}}\n"
+        "  scales: {demo: {arms: {a: {set: {model.dropout: 0}}}}}",
+        "grid=model.dropout: expected a key that no arm sets or sweeps, but arm a does; remove it",
     ),
     "other": ("scales: {demo: {}, gpu: {clams: []}}", "scales.gpu.clams is not a key"),
     "printed": ("paper: {8: [1, 2]}", "experiment.paper.8=[1, 2]: input should be"),

@@ -344,6 +344,15 @@ def test_a_fine_tuning_of_a_further_seed_starts_from_a_further_pre_training(plan
     assert len(more.runs) == len(found.runs) + 2
 
 
+@pytest.mark.parametrize("seeds", ["seed=5", "seed=5,2", "+experiment.seeds=[5,2,3]"])
+def test_seeds_that_share_a_pre_training_do_not_choose_its_seed(plan, seeds):
+    typed = ("experiment=table1", "++experiment.pretrainings=one", "model.heads=3")
+    found = plan(*typed, seeds)
+    [pretraining] = [run for run in found.runs.values() if not run.parent]
+    assert pretraining.config["seed"] == 0
+    assert {run.parent for run in found.runs.values()} == {pretraining.id, None}
+
+
 def test_further_seeds_of_an_arm_with_a_parent_are_seeds_of_the_parent(plan):
     text = """
 # @package _global_
@@ -366,14 +375,65 @@ experiment:
         "experiment=fig1 experiment.tuned=true optimizer.weight_decay=${optimizer.learning_rate}",
         "experiment=fig1 optimizer.warmup_steps=${model.heads}",
         "seed=3,4 optimizer.warmup_steps=${seed}",
+        "model.heads=${model.layers},2",
     ],
 )
 def test_a_value_cannot_refer_to_a_key_that_is_set_later(plan, typed):
-    with pytest.raises(UserError, match=r"=\$\{.*\}: expected no reference to "):
+    with pytest.raises(UserError, match=r"=\$\{.*\}.*: expected no reference to "):
         plan(*typed.split())
     assert plan(
         "optimizer.warmup_steps=2", "trainer.log_every=${optimizer.warmup_steps}"
     )
+
+
+REFERRING = """
+# @package _global_
+experiment:
+  title: An arm that refers to other keys
+  metric: test/loss
+  tune: {grid: {optimizer.learning_rate: [0.1, 0.2]}}
+  arms: {a: {}}
+  scales: {demo: {arms: {a: {ARM}}}}
+"""
+WARMUP = "set: {optimizer.warmup_steps: REFERENCE}"
+
+
+def warmups(found):
+    return [
+        (config["model"]["heads"], config["optimizer"]["warmup_steps"])
+        for config in (run.config for run in found.runs.values())
+    ]
+
+
+def test_a_reference_has_the_value_of_its_point(plan):
+    arm = WARMUP.replace("REFERENCE", "'${model.heads}'")
+    found = plan(text=REFERRING.replace("ARM", f"{arm}, grid: {{model.heads: [2, 4]}}"))
+    assert warmups(found) == [(2, 2), (4, 4)]
+    typed = ("model.heads=3,17", "optimizer.warmup_steps='${model.heads}'")
+    found = plan("experiment=table1", "seed=0", *typed)
+    assert warmups(found) == [*[(3, 3)] * 3, *[(17, 17)] * 3]
+
+
+@pytest.mark.parametrize(
+    ("arm", "reference"),
+    [
+        (WARMUP, "${seed}"),
+        (WARMUP, "${.learning_rate}"),
+        (WARMUP, "${optimizer.learning_rate}"),
+        (
+            f"{WARMUP}, match: {{to: 22000, solve: model.heads, tolerance: 9}}",
+            "${model.heads}",
+        ),
+        ("grid: {model.heads: [2, REFERENCE]}", "${model.layers}"),
+        ("where: REFERENCE", "model.heads < ${model.layers}"),
+    ],
+)
+def test_an_arm_refers_to_no_key_that_is_set_later_and_only_in_set(
+    plan, arm, reference
+):
+    text = REFERRING.replace("ARM", arm.replace("REFERENCE", f"'{reference}'"))
+    with pytest.raises(UserError, match=r"\$\{.*\}.*: expected .*reference"):
+        plan(text=text)
 
 
 @pytest.mark.parametrize(
@@ -399,6 +459,31 @@ experiment:
 """
     with pytest.raises(UserError, match=re.escape(told)):
         plan(text=text)
+
+
+@pytest.mark.parametrize(
+    ("typed", "replaced"),
+    [
+        (
+            "optimizer=inverse_sqrt,linear",
+            ["schedule=linear warmup", "rate=0.04 warmup"],
+        ),
+        (
+            "optimizer=inverse_sqrt optimizer.schedule=rsqrt",
+            ["learning_rate=0.04 warmup"],
+        ),
+        ("optimizer=muon", []),
+        ("optimizer=inverse_sqrt scale=paper", []),
+        ("model=decoder,today", []),
+    ],
+)
+def test_a_plan_names_the_values_of_an_optimizer_that_the_scale_replaces(
+    plan, store, typed, replaced
+):
+    text = printed(plan(*typed.split()), store, 999)
+    notes = [line for line in text.splitlines() if "replace values of" in line]
+    assert len(notes) == len(replaced)
+    assert all(words in note for words, note in zip(replaced, notes, strict=True))
 
 
 def exhaustive(count, target, step):
@@ -455,9 +540,7 @@ def test_only_values_that_have_a_model_are_found():
         for target in (*range(900, 1200, 7), 20_000):
             best = min(values, key=lambda x: (abs(count(x) - target), x))
             assert solve(count, target) == (best, count(best))
-    with pytest.raises(
-        UserError, match=r"valid model; with 1, the error is: 1 is odd"
-    ):
+    with pytest.raises(UserError, match=r"valid model; with 1, the error is: 1 is odd"):
         solve(lambda x: UserError(f"{x} is odd."), 8)
 
 
