@@ -17,6 +17,7 @@ RATE = "optimizer.learning_rate"
 
 def sweep(outputs, text, *options):
     asked = arguments(outputs.parent / "conf")
+    asked.remove("data.sentences=600")  # of generated text only
     asked += ["data=local", f"data.root={text}", "hydra.sweeper.max_seeds=3"]
     ended = python("sweep.py", *asked, f"paths.outputs={outputs}", *options)
     assert ended.returncode == 0, ended.stdout + ended.stderr
