@@ -1,6 +1,7 @@
 """Write the tables of docs/results/training_length/README.md from its runs.csv."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import headroom_attention as headroom
 from benchmarks.measure import TEXTS, in_per_cent, replace_tables, table
 
 METRIC = "test/perplexity"
+BASELINE = "more"  # 16 heads of 32
 MARGIN = "1%"  # the margin of all claims about language models
 ARMS = {"large": "2 heads of 32", "small": "32 heads of 2", "more": "16 heads of 32"}
 STARTS = {"matrix": "whole matrix", "head": "per head"}
@@ -17,18 +19,20 @@ SPENT = {
     "wide": "8 heads of 8, wider feed-forward layer",
     "embedding": "8 heads of 16, d = 128",
 }
+HEAD_SIZES = (4, 8, 32)
 # Compare only models trained for at least this many steps. Their perplexity is well below a bigram
 # model's.
 LONG = 6000
+NIGHT = 12_000  # the steps of scale `night`
 # `headroom.judge` needs at least this many seeds for an interval.
 FEWEST_SEEDS = 3
 
 
 def with_tables(text: str, folder: Path) -> str:
-    """Return the page with new tables: by length of training, initialisation, and model size."""
+    """Return the page with new tables: by length, initialisation, model size, and head size."""
     runs = pd.read_csv(folder / "runs.csv")
-    tables = (of_runs(runs) for of_runs in (by_length, by_start, by_spending))
-    return replace_tables(text, tables)
+    makers = (by_length, by_start, by_spending, by_head_size)
+    return replace_tables(text, (of_runs(runs) for of_runs in makers))
 
 
 def by_length(runs: pd.DataFrame) -> str:
@@ -58,19 +62,17 @@ def by_length(runs: pd.DataFrame) -> str:
 def by_start(runs: pd.DataFrame) -> str:
     """Return a table of the perplexities of all seeds, by text, steps and initialisation."""
     rows = []
-    compared = runs[runs["arm"].isin(ARMS) & (runs["trainer.steps"] >= LONG)]
+    long = runs[runs["trainer.steps"] >= LONG]
     for name in TEXTS:
-        of_text = compared[compared["text"] == name]
+        of_text = long[long["text"] == name]
         for steps, of_length in of_text.groupby("trainer.steps"):
             for start, words in STARTS.items():
                 own = of_length[of_length["model.attention.glorot"] == start]
                 if own.empty:
                     continue
                 scores = [_list(_scores(own, arm)) for arm in ARMS]
-                pair = own[own["arm"] != "small"]
-                rows.append(
-                    (name, f"{steps:,}", words, *scores, _difference(pair, "large"))
-                )
+                gain = _differences(of_text, steps, start)["large"]
+                rows.append((name, f"{steps:,}", words, *scores, gain.reverse()))
     head = ("text", "steps", "start", *ARMS.values(), "16 heads better than 2 by")
     return table(head, rows)
 
@@ -86,13 +88,36 @@ def by_spending(runs: pd.DataFrame) -> str:
                 spent = _scores(own, arm)
                 if spent.empty:
                     continue
-                pair = own[
-                    own["arm"].isin([arm, "more"]) & own["seed"].isin(spent.index)
-                ]
-                scores = (_list(spent), _list(_scores(pair, "more")))
-                gain = _difference(pair, "more")
-                rows.append((name, words, f"{steps:,}", *scores, gain))
+                scores = (_list(spent), _list(_scores(own, BASELINE)))
+                gain = _differences(of_text, steps, "head")[arm]
+                rows.append((name, words, f"{steps:,}", *scores, str(gain)))
     head = ("text", "model", "steps", "perplexity", ARMS["more"], "better by")
+    return table(head, rows)
+
+
+def by_head_size(runs: pd.DataFrame) -> str:
+    """Return a table of the gain from 2 to 16 heads of each size, after NIGHT steps."""
+    rows = []
+    night = runs[
+        (runs["trainer.steps"] == NIGHT) & (runs["model.attention.glorot"] == "head")
+    ]
+    for name in TEXTS:
+        of_text = night[night["text"] == name]
+        for size in HEAD_SIZES:
+            names = ("large", "more") if size == 32 else (f"two_{size}", f"many_{size}")
+            few, many = (_scores(of_text, arm) for arm in names)
+            shared = few.index.intersection(many.index)
+            if shared.empty:
+                continue
+            gain = np.expm1(np.log(few[shared] / many[shared]).mean())
+            cells = (
+                f"{size}",
+                str(len(shared)),
+                _list(few[shared]),
+                _list(many[shared]),
+            )
+            rows.append((name, *cells, f"{100 * gain:.1f} %"))
+    head = ("text", "head size", "seeds", "2 heads", "16 heads", "16 heads better by")
     return table(head, rows)
 
 
@@ -116,18 +141,57 @@ def _list(scores: pd.Series) -> str:
     return ", ".join(f"{score:.1f}" for score in scores) or "not trained"
 
 
-def _difference(runs: pd.DataFrame, baseline: str) -> str:
-    """Return by how many per cent the other arm of `runs` is better than the arm `baseline`.
+class Difference(NamedTuple):
+    """How much better an arm is than 16 heads of 32.
 
-    From three seeds on, the text includes the interval of `headroom.judge`.
+    Attributes:
+        ends: the mean log ratio, and the ends of its interval; only the mean with few seeds.
+        seeds: the number of seeds.
+        price: the number of seeds that is expected to decide the comparison; None if unknown.
     """
-    scores = runs.rename(columns={METRIC: "value"})[["arm", "seed", "value"]]
-    seeds = scores["seed"].nunique()
-    if seeds < FEWEST_SEEDS:
-        logs = np.log(scores.pivot(index="seed", columns="arm", values="value"))
-        [other] = logs.columns.drop(baseline)
-        gain = np.expm1((logs[baseline] - logs[other]).mean())
-        return f"{100 * gain:.1f} %, {('one seed', 'two seeds')[seeds - 1]}"
-    [verdict] = headroom.judge(scores, better="lower", margin=MARGIN, baseline=baseline)
-    [contrast] = verdict.numbers["contrasts"]
-    return in_per_cent(contrast["value"], contrast["low"], contrast["high"])
+
+    ends: tuple[float, ...]
+    seeds: int
+    price: int | None = None
+
+    def reverse(self) -> str:
+        """Return by how many per cent 16 heads of 32 are better than the arm."""
+        value, *interval = (-end for end in self.ends)
+        return str(self._replace(ends=(value, *reversed(interval))))
+
+    def __str__(self) -> str:
+        if len(self.ends) == 1:
+            words = ("one seed", "two seeds")[self.seeds - 1]
+            return f"{100 * np.expm1(self.ends[0]):.1f} %, {words}"
+        said = in_per_cent(*self.ends)
+        return (
+            f"{said}; about {self.price} seeds would decide it" if self.price else said
+        )
+
+
+def _differences(runs: pd.DataFrame, steps: int, start: str) -> dict[str, Difference]:
+    """Compare each arm of one text, length and initialisation with 16 heads of 32.
+
+    Arms with enough seeds are judged together. So they share the estimate of the spread, and the
+    probability of a wrong verdict.
+    """
+    own = runs[
+        (runs["trainer.steps"] == steps) & (runs["model.attention.glorot"] == start)
+    ]
+    scores = own.rename(columns={METRIC: "value"})[["arm", "seed", "value"]]
+    logs = np.log(scores.pivot(index="seed", columns="arm", values="value"))
+    found = {}
+    for arm in logs.columns.drop(BASELINE):
+        gains = (logs[BASELINE] - logs[arm]).dropna()
+        found[arm] = Difference((gains.mean(),), len(gains))
+
+    judged = [arm for arm, one in found.items() if one.seeds >= FEWEST_SEEDS]
+    if judged:
+        pooled = scores[scores["arm"].isin([BASELINE, *judged])]
+        options = {"better": "lower", "margin": MARGIN, "baseline": BASELINE}
+        for verdict in headroom.judge(pooled, **options):
+            [contrast] = verdict.numbers["contrasts"]
+            ends = tuple(contrast[key] for key in ("value", "low", "high"))
+            price = (verdict.numbers.get("price") or {}).get("seeds")
+            found[verdict.claim] = found[verdict.claim]._replace(ends=ends, price=price)
+    return found
