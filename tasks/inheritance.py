@@ -67,11 +67,11 @@ def _draw_unused(made: CollaborativeAttention, fresh: CollaborativeAttention) ->
 def _parent(
     layer: CollaborativeAttention, weights: Mapping[str, Tensor], heads: int
 ) -> MultiHeadAttention:
-    """Return a multi-head attention layer with the parent's `weights`.
+    """Return a multi-head attention layer with the parent's `weights` and number of `heads`.
 
     Raises:
-        UserError: the heads of `layer` differ from the parent's, or the parent normalises its
-            queries and keys.
+        UserError: the collaborative `layer` has another number or size of heads than the parent, or
+            the parent normalises its queries and keys.
     """
     if "norm.query" in weights:
         expected = "a parent with model.attention.qk_norm=false, since collaborative attention "

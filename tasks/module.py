@@ -263,7 +263,7 @@ class TaskModule(pl.LightningModule, ABC):
         self._log_all(self.measure("test"))
 
     def measure(self, split: str) -> dict[str, float]:
-        """Return the metrics of a split, after all its batches have been scored on all ranks."""
+        """Return the metrics of a split. All ranks must have scored their batches before."""
         own = {name: float(value) for name, value in self._sums.items()}
         of_ranks = ranks.gathered([own])
         # A rank without a batch has no sums.

@@ -89,7 +89,7 @@ def _guess(first: list[int], target: int) -> int:
     slope, bend = first[1] - first[0], first[2] - 2 * first[1] + first[0]
 
     def count(t: int) -> int:
-        """Return the value of the parabola at 1 + t, with Newton's formula."""
+        """Return the parabola's value at x = 1 + t, by Newton's interpolation formula."""
         return first[0] + t * slope + t * (t - 1) // 2 * bend
 
     return max(1, bisect_right(range(LARGEST), target, key=count))

@@ -67,8 +67,8 @@ class Question:
         evidence: the points and their values.
         error: the chance that any of the experiment's questions is decided wrongly.
         claims: the number of questions that share `error`.
-        asked_after: the ids of the runs that were done before a term was chosen, by term. The terms
-            are "claim", "margin" and "error". A term that was chosen before all runs is left out.
+        asked_after: for each term that was chosen late, the ids of the runs that were done by then.
+            The terms are "claim", "margin" and "error".
     """
 
     name: str

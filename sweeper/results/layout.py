@@ -28,7 +28,8 @@ INK = RC["text.color"]
 FAINT_INK = RC["axes.edgecolor"]
 
 _PAD_PT = 3.0
-# The estimated width of a letter, as a fraction of the font size. Few lines have wider letters.
+# The estimated mean width of the letters of a text, as a fraction of the font size. Few texts have
+# a larger one.
 _LETTER = 0.56
 _LABEL_LETTERS = 48
 _HANDLE = 4  # the width of a legend's handle, in units of its font size

@@ -162,8 +162,8 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
     arms = parts.agg(" ".join, axis=1).str.strip()
     if arms.nunique() < len(parts.drop_duplicates()):
         raise UserError(
-            "Two settings of the scores have the same name, because Headroom joins the names of an "
-            "arm and a point by a space. Rename an arm or a point."
+            "Two pairs of an arm and a point have the same name, because Headroom joins the two "
+            "names by a space. Rename an arm or a point."
         )
     found = pd.DataFrame({"arm": arms, "pair": _names_of_seeds(frame[pair])})
     found["metric"] = frame["metric"].astype(str) if "metric" in frame else "value"

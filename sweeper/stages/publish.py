@@ -131,7 +131,7 @@ def print_everything(
     verdicts = {**judge(outputs, others, faults), **verdicts}
     every = [table for table in (*tables, *others) if table.name in verdicts]
     page = write_report(outputs, every, verdicts, faults=faults)
-    # If a figure failed again for the page, print its error only once.
+    # A figure that failed above fails again when the page is written. Print its error only once.
     errors = dict.fromkeys(sanitize(str(fault), 2000) for fault in faults)
     _print_lines(console, *errors, *_in_wandb(tables))
 

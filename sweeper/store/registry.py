@@ -208,7 +208,7 @@ def folders_of_conf() -> dict[str, Path]:
             for path in sorted(folder.rglob("*.yaml")):
                 if (ROOT / "conf" / (name := path.relative_to(folder))).exists():
                     raise UserError(
-                        f"the package {entry.dist and entry.dist.name} and Headroom's folder conf/ "
+                        f"the package '{entry.dist and entry.dist.name}' and Headroom's folder conf/ "
                         f"both have a file {name}; rename the package's file, or uninstall the "
                         "package."
                     )
@@ -270,7 +270,7 @@ def _unlike(kind: Kind, name: str, expected: str, found: str) -> UserError:
     module, _ = _registered(kind)[name]
     return UserError(
         f"{kind.word} {name}: expected {expected} in {module}, found {found}; "
-        "CONTRIBUTING.md describes how to add one."
+        "CONTRIBUTING.md describes what to write."
     )
 
 

@@ -296,7 +296,7 @@ class Run:
     def begin_anew(self) -> None:
         """Reset the run, so that the next attempt starts from step 0.
 
-        Move the result into the folder of its attempt. If there is no result, remove the
+        A finished run keeps its result in the folder of the attempt. An unfinished run loses its
         checkpoints.
         """
         result = self.result()

@@ -20,7 +20,7 @@ NO_LABEL = ("-", -1)
 # The fields with the premise, the hypothesis and the label. The authors' files have the first
 # names, and files exported from the hub have the second.
 NAMES = (("sentence1", "sentence2", "gold_label"), ("premise", "hypothesis", "label"))
-# The authors' .txt files omit the last of these columns in rows with fewer annotators.
+# In the authors' .txt files, a row with fewer than five annotators lacks the last labels.
 ANNOTATORS = ("label1", "label2", "label3", "label4", "label5")
 
 

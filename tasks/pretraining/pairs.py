@@ -254,8 +254,8 @@ def rows_of(
 
 
 FRACTION = 0.15  # mask this share of a row's positions, not counting padding
-# At the share MASKED of the masked positions, write [MASK]. At the share KEPT, leave the token
-# unchanged. At the others, write a random token.
+# Of the tokens that the model must predict, the share MASKED is replaced by [MASK], the share KEPT
+# stays, and the rest is replaced by random tokens.
 MASKED, KEPT = 0.8, 0.1
 
 Arrays = dict[str, NDArray[Any]]

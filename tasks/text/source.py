@@ -241,8 +241,8 @@ def find_files(root: Path) -> TextFiles:
     Text files are all files with one of TEXT_SUFFIXES and all shards of LM1B. Hidden files and
     files such as README or LICENSE are not text files. If the folder has training shards and
     held-out shards of LM1B, these are the training and test files, and all others are left out.
-    Validation files are left out too, because `Corpus` makes the validation split from training
-    lines.
+    In any folder, validation files are left out, because `Corpus` makes the validation split from
+    training lines.
 
     Raises:
         UserError: there is no text, a folder is a link, or a file is a link to a file outside the
