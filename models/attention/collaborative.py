@@ -65,7 +65,7 @@ class CollaborativeAttention(nn.Module):
 
         for projection in (self.query, self.key, self.value, self.output):
             glorot_uniform_(projection)
-        # A logit is a sum of shared_size terms here, but of head_size terms in multi-head attention.
+        # A logit is a sum of shared_size terms here, but of head_size in multi-head attention.
         # With this variance of the mixing vectors, logits have equal variances in both.
         nn.init.normal_(self.mixing, std=math.sqrt(head_size / shared_size))
 

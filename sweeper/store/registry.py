@@ -208,8 +208,8 @@ def folders_of_conf() -> dict[str, Path]:
             for path in sorted(folder.rglob("*.yaml")):
                 if (ROOT / "conf" / (name := path.relative_to(folder))).exists():
                     raise UserError(
-                        f"the package '{entry.dist and entry.dist.name}' and Headroom's folder conf/ "
-                        f"both have a file {name}; rename the package's file, or uninstall the "
+                        f"the package '{entry.dist and entry.dist.name}' and Headroom's folder "
+                        f"conf/ both have a file {name}; rename the package's file, or uninstall the "
                         "package."
                     )
             found[entry.name] = folder
