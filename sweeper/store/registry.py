@@ -209,8 +209,8 @@ def folders_of_conf() -> dict[str, Path]:
                 if (ROOT / "conf" / (name := path.relative_to(folder))).exists():
                     raise UserError(
                         f"the package '{entry.dist and entry.dist.name}' and Headroom's folder "
-                        f"conf/ both have a file {name}; rename the package's file, or uninstall the "
-                        "package."
+                        f"conf/ both have a file {name}; rename the package's file, or uninstall "
+                        "the package."
                     )
             found[entry.name] = folder
     return found
