@@ -235,7 +235,8 @@ def judge(console: Terminal, options: argparse.Namespace) -> int:
 
     if options.better is None:
         for name in ("margin", "baseline", "history"):
-            if (value := getattr(options, name)) is not None:
+            value = getattr(options, name)
+            if value is not None and options.scores.with_suffix(".json").is_file():
                 expected = "no such option for the table of a sweep, whose experiment has its terms"
                 remedy = "leave it out, or judge the rows as scores with --better"
                 raise invalid_value(f"--{name}", value, expected, remedy)

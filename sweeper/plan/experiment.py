@@ -432,7 +432,7 @@ def _check_arm(experiment: Experiment, arm: Arm) -> None:
     interpolations, and neither may those of the other keys except `set`.
     """
     where = f"experiment={experiment.name}: experiment.arms.{arm.name}"
-    for key, value in leaves(asdict(replace(arm, set={}))).items():
+    for key, value in leaves(asdict(replace(arm, set={}, label=""))).items():
         if "${" in str(value):
             expected = "no reference to another key"
             remedy = "write the values, or set the key in an arm of its own"

@@ -253,30 +253,33 @@ def _with_groups(
 ) -> list[RunTemplate]:
     """Return the configs that overrides of single keys change.
 
-    One of them has the config groups that the command line fixes. Each of the others also has one
-    option that the command line sweeps, an arm chooses, or the experiment fine-tunes on.
+    One of them has the config groups that the command line fixes. Each of the others also has the
+    groups of an arm, with one option that the arm or the command line sweeps, or a task on which
+    the experiment fine-tunes.
     """
-    arms = experiment.arms.values() if experiment else ()
-    swept = [command_line.axes, *(arm.grid for arm in arms)]
-    options = [
-        (key, value)
-        for axes in swept
-        for key, values in axes.items()
-        for value in values
-    ]
-    options += [pair for arm in arms for pair in arm.set.items()]
-    options += [("task", task) for task in (experiment.finetune if experiment else ())]
-
     fixed = {
         key: text
         for key, text in command_line.fixed.items()
         if composer.is_group(key) and can_change_results(key)
     }
-    further = [
-        f"{key}={value}"
-        for key, value in options
-        if composer.is_group(key) and key not in fixed
-    ]
     common = [f"experiment={experiment.yaml}"] if experiment else []
     common += fixed.values()
-    return [composer.base(common), *(composer.base([*common, one]) for one in further)]
+
+    def free(axes: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            key: value
+            for key, value in axes.items()
+            if composer.is_group(key) and key not in fixed
+        }
+
+    choices: list[dict[str, Any]] = [{}]
+    arms = [*experiment.arms.values()] if experiment else []
+    for own, grid in ((arm.set, arm.grid) for arm in arms) if arms else [({}, {})]:
+        swept = free({**grid, **command_line.axes})
+        options = [{key: one} for key, values in swept.items() for one in values]
+        choices += [{**free(own), **option} for option in (options or [{}])]
+    choices += [{"task": task} for task in (experiment.finetune if experiment else ())]
+    return [
+        composer.base([*common, *(f"{key}={value}" for key, value in own.items())])
+        for own in choices
+    ]

@@ -265,8 +265,9 @@ def _replaced(
     notes: dict[str, None] = {}
     for point in points:
         settings = {**command_line.values, **point.arm.set, **point.values}
-        if (option := settings.get("optimizer")) is None:
-            continue
+        option = settings.get("optimizer")
+        if option is None or point.config.get("parent"):
+            continue  # a fine-tuning uses the settings of its own task
         config = leaves(point.config)
         replaced = {
             key: value

@@ -419,7 +419,9 @@ def _sizes(
         size |= {key: own for key, own in before.items() if key.startswith("params_")}
     elif before.get("params_attention"):
         share = size["params_attention"] / before["params_attention"]
-        size["params_attention_saved"] = 1 - share
+        # A parent outside the plan may be continued without any change of its attention.
+        if share != 1 or parent in plan["runs"]:
+            size["params_attention_saved"] = 1 - share
 
     found = {key: own for key, own in size.items() if key in SIZES}
     if "head_size" in size:

@@ -14,7 +14,7 @@ from statistics import fmean
 import numpy as np
 
 from sweeper.results.design import NOTHING, Design, Weights
-from sweeper.results.points import Point, metric_of, points
+from sweeper.results.points import Point, judged_points
 from sweeper.results.statistics.blocks import first_seeds, table_of
 from sweeper.results.statistics.sequential import FIRST, Floats
 from sweeper.results.table import (
@@ -121,12 +121,7 @@ class Evidence:
             self.unit, self.range = "points", column.most
         self._better = better or direction(metric)
 
-        finetuned = table.experiment.get("finetune")
-        self.points = [
-            point
-            for point in points(table, metric)
-            if finetuned or metric_of(table, point.arm) == metric
-        ]
+        self.points = judged_points(table, metric)
         self.every = [
             one for point in self.points for one in (point, *point.alternatives)
         ]

@@ -64,10 +64,14 @@ class Point:
     logs: bool = False
 
     def at(self, column: str) -> float | None:
-        """Return the number in a column, or None. For `seconds`, return the mean over seeds."""
+        """Return the number in a column, or None. For `seconds`, return the mean over seeds.
+
+        For a key that the plan varies, return the point's value. The run of a fine-tuning may have
+        a value of its own.
+        """
         if column == "seconds" and self.seconds:
             return fmean(self.seconds)
-        return number(self.cells.get(column))
+        return number(self.settings.get(column, self.cells.get(column)))
 
     @property
     def mean(self) -> float:

@@ -72,13 +72,13 @@ def judge_scores(
     checked = _checked(scores, pair)
     every = checked
     if history is not None:
-        _check_apart(scores, history, pair)
         earlier = _earlier(history, pair)
         if not set(earlier["metric"]) & set(checked["metric"]):
             raise UserError(
                 "The history and the scores have no metric in common; correct the column `metric` "
                 "of one of them."
             )
+        _check_apart(checked, earlier)
         every = pd.concat([checked, earlier])
 
     # By default, the baseline of a metric is the first arm in the file that has values of it.
@@ -205,20 +205,24 @@ def _names_of_seeds(column: pd.Series) -> pd.Series:
     return numbers.map("{:.15g}".format).where(numbers.abs() < 1e15, texts)
 
 
-def _check_apart(scores: pd.DataFrame, history: pd.DataFrame, pair: str) -> None:
-    """Raise UserError if rows of the scores are also in the history. They would count twice."""
-    columns = [
-        name
-        for name in ("arm", "point", pair, "metric", "value")
-        if name in scores and name in history
-    ]
-    known = history[columns].astype(str).drop_duplicates()
-    both = scores[columns].astype(str).merge(known)
-    if len(both):
-        raise UserError(
-            f"The history contains {plural(len(both), 'row')} of the scores to judge; leave them "
-            "out of the history, because they would count twice."
-        )
+def _check_apart(scores: pd.DataFrame, earlier: pd.DataFrame) -> None:
+    """Raise UserError if most scores of an arm are also in the history. They would count twice.
+
+    Args:
+        scores: the checked scores to judge.
+        earlier: the checked scores of the history. `_earlier` has put words before its seeds.
+    """
+    seeds = _names_of_seeds(earlier["pair"].str.rpartition(" ")[2])
+    known = earlier.assign(pair=seeds)
+    for (metric, arm), rows in scores.groupby(["metric", "arm"]):
+        own = {*zip(rows["pair"], rows["value"], strict=True)}
+        for _, others in known[known["metric"] == metric].groupby("arm"):
+            both = own.intersection(zip(others["pair"], others["value"], strict=True))
+            if 2 * len(both) > len(own):
+                raise UserError(
+                    f"The history contains {plural(len(both), 'score')} of the arm {arm}; leave "
+                    "them out of the history, because they would count twice."
+                )
 
 
 def _earlier(history: pd.DataFrame, pair: str) -> pd.DataFrame:

@@ -81,7 +81,7 @@ def places(
         return (lambda point: point.at(x)), []
 
     def word(point: Point) -> str:
-        value = point.cells.get(x)
+        value = point.settings.get(x, point.cells.get(x))
         return "null" if value is None else str(value)
 
     words = list(dict.fromkeys(map(word, every)))

@@ -128,6 +128,9 @@ def test_a_cell_has_the_value_of_its_run_instead_of_the_pre_training(planned):
     if planned:
         [table] = before_training(sweep.plan, {run: record.config})
     assert table.rows[0]["optimizer.learning_rate"] == 0.003
+    # Figures place the point by the value that the plan varies.
+    [point] = points(table, "test/perplexity")
+    assert point.at("optimizer.learning_rate") == 0.001
 
 
 @pytest.mark.parametrize("planned", [True, False])

@@ -81,9 +81,9 @@ def test_history_lends_the_spread_between_seeds():
     assert alone.verdict is OPEN
     assert helped.verdict is SUPPORTED
     with pytest.raises(UserError, match="no metric in common"):
-        judged(table, history=table.assign(metric="other", seed=table["seed"] + 50))
-    again = pd.concat([*earlier, table[:1]])
-    with pytest.raises(UserError, match="contains 1 row of the scores to judge"):
+        judged(table, history=table.assign(metric="other"))
+    again = pd.concat([*earlier, table.assign(comparison="mine")[1:]])
+    with pytest.raises(UserError, match="contains 2 scores of the arm a;"):
         judged(table, history=again)
 
 
@@ -183,8 +183,10 @@ def test_the_command_prints_verdicts_and_tells_by_its_exit_code(tmp_path, capsys
     path = tmp_path / "scores.csv"
     scores(-0.6).to_csv(path, index=False)
     command = ["judge", str(path), "--better", "lower"]
+    path.with_suffix(".json").touch()  # as beside the table of a sweep
     assert main(["judge", str(path), "--margin", "1%"]) == 2
     assert "--margin=1%: expected no such option" in capsys.readouterr().err
+    path.with_suffix(".json").unlink()
     assert main([*command, "--margin", "1%"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("b, value: supported\n    Arm b over a better by 6.")
