@@ -94,18 +94,19 @@ def _check_arms_agree(experiment: Experiment, key: str, typed: Any) -> None:
     """Raise UserError if arms set a key, but not all to the same value.
 
     A value on the command line would hold for all arms. They would no longer differ in this key,
-    but keep their labels and claims. An arm that neither sets nor sweeps the key has the value of
-    its parent.
+    but keep their labels and claims. An arm that sweeps the key can take any value. An arm that
+    neither sets nor sweeps it has the value of its parent.
     """
     arms = experiment.arms.values()
     own = [arm for arm in arms if not arm.parent or key in (*arm.set, *arm.swept)]
     setting = [arm.name for arm in own if key in arm.set]
-    values = [arm.set.get(key, "no value") for arm in own]
+    free = [typed if key in arm.swept else "no value" for arm in own]
+    values = [arm.set.get(key, other) for arm, other in zip(own, free, strict=True)]
     if setting and any(value != values[0] for value in values):
         expected = (
             f"a key in which the arms of {experiment.yaml} do not differ "
             f"(set by {', '.join(setting)})"
         )
-        one = f"experiment.arms.{setting[0]}.set={{{key}: VALUE}}"
+        one = f"experiment.arms.ARM.set={{{key}: VALUE}}"
         remedy = f"write '{one}' for one arm, or sweep a grid without an experiment"
         raise invalid_value(key, typed, expected, remedy)

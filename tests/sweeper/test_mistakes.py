@@ -94,9 +94,9 @@ SWEEPS = {
     "model={head_size:8}": "model={head_size:8}: expected one value; set its keys one by one",
     "experiment=fig1 model.heads=8": "model.heads cannot be set, because experiment=fig1 computes",
     "experiment=equal_flops model.head_size=16": "do not differ (set by standard, matched); write "
-    "'experiment.arms.standard.set={model.head_size: VALUE}' for one arm, or sweep",
+    "'experiment.arms.ARM.set={model.head_size: VALUE}' for one arm, or sweep",
     "experiment=fig1 model/attention=decoupled": "do not differ (set by collaborative); write",
-    "experiment=fig2 model.feedforward_size=64": "do not differ (set by standard, fixed); write",
+    "experiment=fig2 model.feedforward_size=32": "do not differ (set by standard, fixed); write",
     "experiment=theorem1 task.mask=causal,bidirectional": "do not differ (set by bidirectional, c",
     "experiment=fig1 model.layers=1,2": "expected one value, since claims of fig1 compare its arms",
     "experiment=width data.directions=0,9": "start one sweep for each value, or add 'experiment.cl",

@@ -81,6 +81,26 @@ def test_a_child_without_a_value_of_its_own_has_the_typed_value_of_its_parent(pl
         plan("trainer.steps=7", text=CHILDREN)
 
 
+GRIDS = """# @package _global_
+defaults: [override /task: lm1b]
+experiment:
+  title: One arm sweeps the key that the other sets
+  metric: test/perplexity
+  arms:
+    first: {set: {model.embedding_size: 24}, grid: {model.heads: [2, 4]}}
+    second: {grid: {model.heads: [2, 4], model.embedding_size: [16, 24]}}
+"""
+
+
+def test_a_typed_value_that_one_arm_has_narrows_the_grid_of_the_other(plan):
+    found = plan("model.embedding_size=24", text=GRIDS)
+    assert {run.config["model"]["embedding_size"] for run in found.runs.values()} == {
+        24
+    }
+    with pytest.raises(UserError, match=r"do not differ \(set by first\)"):
+        plan("model.embedding_size=16", text=GRIDS)
+
+
 @pytest.mark.parametrize(
     "key", ["task.joined: true", "data.source: local, data.root: other"]
 )
