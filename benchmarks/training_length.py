@@ -142,7 +142,7 @@ def _list(scores: pd.Series) -> str:
 
 
 class Difference(NamedTuple):
-    """How much better an arm is than 16 heads of 32.
+    """The lead of an arm over 16 heads of 32.
 
     Attributes:
         ends: the mean log ratio, and the ends of its interval; only the mean with few seeds.

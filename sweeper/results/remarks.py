@@ -98,7 +98,7 @@ def _by_arm(choices: Sequence[Data]) -> str:
 
 
 def not_drawn(table: Table, points: Collection[Point]) -> list[str]:
-    """Return a sentence on the arms with another metric that have none of the drawn points."""
+    """Return a sentence on the arms that a figure leaves out, because their metric is another."""
     drawn = {point.arm for point in points}
     metrics = {arm: metric_of(table, arm) for arm in table.experiment["arms"]}
     left_out = [
