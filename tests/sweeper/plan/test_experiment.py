@@ -101,6 +101,14 @@ def test_a_typed_value_that_one_arm_has_narrows_the_grid_of_the_other(plan):
         plan("model.embedding_size=16", text=GRIDS)
 
 
+def test_the_groups_of_an_arm_are_composed_together(plan):
+    """The attention of the first arm fits its own model, but not that of the experiment."""
+    text = GRIDS.replace("task: lm1b]", "task: lm1b, override /model: huggingface]")
+    first = "{set: {model: decoder, model/attention: latent, model.head_size: 8, "
+    text = text.replace("first: {set: {", f"first: {first}")
+    assert plan("trainer.steps=260", text=text).points
+
+
 @pytest.mark.parametrize(
     "key", ["task.joined: true", "data.source: local, data.root: other"]
 )
