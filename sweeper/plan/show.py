@@ -19,7 +19,7 @@ _SIZE_COLUMNS = {
     "FLOPs/token": "flops_per_token",
     "cache B/token": "cache_bytes_per_token",
 }
-_MANY = 200  # a plan with more points is not listed in full
+_MANY = 100  # a plan with more points is not listed in full
 _LISTED = 40  # list this many points of a plan with more than `_MANY`
 REAL_TEXT = (
     "cpu",
@@ -35,7 +35,6 @@ def print_plan(
     plan: Plan,
     statuses: Mapping[str, Status],
     *,
-    points: bool = True,
     verbose: bool = False,
 ) -> None:
     """Print the points of a plan and its totals. All seeds of a point share one row.
@@ -44,7 +43,6 @@ def print_plan(
         console: where to print.
         plan: the plan.
         statuses: the status of each run, by its id.
-        points: whether to print the points. If False, print only names and totals.
         verbose: whether to print every point of a large plan.
     """
     by_experiment = {
@@ -61,8 +59,6 @@ def print_plan(
     for name, rows in by_experiment.items():
         title = f"{name} ({plan.scale}): {plan.experiments[name].title}"
         console.print(Text(errors.sanitize(title), style="bold"))
-        if not points:
-            continue
         shown = rows[: max(_LISTED // len(by_experiment), 1)] if many else rows
         table = _table(shown, plan, statuses)
         room = console.options.update(width=_ANY_WIDTH)

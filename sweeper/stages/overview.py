@@ -28,7 +28,6 @@ from sweeper.store.runs import RunStore, State, Status
 SLOWDOWN = (1, 4)
 """The range assumed for the time of training, divided by the time of its matrix products alone.
 Measured ratios were 1.1 to 3.3."""
-MOST_LISTED = 60  # if a plan has more points, only a dry run lists them
 
 
 @dataclass
@@ -64,8 +63,7 @@ class Overview:
             anew = Status(State.NEW, "trained again", 0)
             statuses |= dict.fromkeys(other_code.again, anew)
 
-        listed = self.options.dry_run or len(plan.points) <= MOST_LISTED
-        print_plan(self.console, plan, statuses, points=listed, verbose=verbose)
+        print_plan(self.console, plan, statuses, verbose=verbose)
         left = [run for run in plan.runs if statuses[run].state is not State.DONE]
         estimate = self.print_cost(plan, left)
         for line in budgets:
