@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sweeper.plan.experiment import Arm, Experiment
+from sweeper.plan.experiment import Arm, Experiment, Tune
 from sweeper.store.errors import UserError, invalid_value
 
 
@@ -12,13 +12,6 @@ def with_command_line(
     experiment: Experiment, axes: Mapping[str, list[Any]], fixed: Mapping[str, Any]
 ) -> Experiment:
     """Return the experiment with its arms changed by the command line.
-
-    The figure that the yaml names may not fit the changed arms. So replace it by `curves` in these
-    two cases, unless the command line sets `experiment.figure`:
-
-    - The command line sweeps a key that the arms of the yaml do not sweep. The figure of the yaml
-      would join points with different values of this key.
-    - The command line sets `experiment.x`. The figure of the yaml may ignore it.
 
     Args:
         experiment: the experiment as its yaml describes it.
@@ -30,46 +23,73 @@ def with_command_line(
             sweeps a key for which claims need one value. Or it asks for tuning, but sets all tuned
             keys.
     """
-
-    def overlaid(arm: Arm) -> Arm:
-        if arm.match and arm.match.solve in {*axes, *fixed}:
-            raise UserError(
-                f"{arm.match.solve} cannot be set, because experiment={experiment.yaml} computes "
-                f"it in the arm '{arm.name}' to match another model's size; leave it out, or sweep "
-                "a grid without an experiment."
-            )
-        kept = {
-            key: value for key, value in arm.set.items() if key not in {*axes, *fixed}
-        }
-        # An arm may sweep a fixed key together with others, as in "model.heads,model.layers". So
-        # append an axis that has only the fixed key. It overrides the earlier axis.
-        alone = {key: [fixed[key]] for key in arm.swept if key in fixed}
-        return replace(arm, set=kept, grid={**arm.grid, **alone, **axes})
-
-    arms = {name: overlaid(arm) for name, arm in experiment.arms.items()}
-    for key, value in {**fixed, **axes}.items():
+    typed = {**fixed, **axes}
+    for arm in experiment.arms.values():
+        _check_not_solved(experiment, arm, typed)
+    for key, value in typed.items():
         _check_arms_agree(experiment, key, value)
-    tune = experiment.tune
-    if tune:
-        free = {
-            key: values
-            for key, values in tune.grid.items()
-            if key not in {*axes, *fixed}
-        }
-        for key, value in fixed.items():
-            if key.startswith("experiment.tune") and value and not free:
-                expected = f"no value for the tuned keys ({', '.join(tune.grid)})"
-                raise invalid_value(key, value, expected, "leave out one of the two")
-        tune = replace(tune, grid=free) if free else None
     added = _added_axes(experiment, axes)
-    if added and experiment.claims and len(arms) > 1:
-        # A claim would compare one arm at one value with another arm at another value.
+    for key in added:
+        _check_claims_allow(experiment, key, axes[key])
+
+    arms = {name: _arm(arm, axes, fixed) for name, arm in experiment.arms.items()}
+    # The figure of the yaml would join points with different values of an added axis, and it may
+    # ignore a typed `experiment.x`. If one of the two is typed, draw curves, unless the figure is
+    # typed as well.
+    figure = experiment.figure
+    if (added or "experiment.x" in fixed) and "experiment.figure" not in fixed:
+        figure = "curves"
+    return replace(experiment, arms=arms, tune=_tune(experiment, typed), figure=figure)
+
+
+def _arm(arm: Arm, axes: Mapping[str, list[Any]], fixed: Mapping[str, Any]) -> Arm:
+    """Return an arm with the keys of the command line."""
+    kept = {key: value for key, value in arm.set.items() if key not in {*axes, *fixed}}
+    # An arm may sweep a fixed key together with others, as in "model.heads,model.layers". So append
+    # an axis that has only the fixed key. It overrides the earlier axis.
+    alone = {key: [fixed[key]] for key in arm.swept if key in fixed}
+    return replace(arm, set=kept, grid={**arm.grid, **alone, **axes})
+
+
+def _tune(experiment: Experiment, typed: Mapping[str, Any]) -> Tune | None:
+    """Return the tuning of the keys that are not typed; None if no key is left.
+
+    Raise UserError if no key is left, but the command line has options of the tuning.
+    """
+    if experiment.tune is None:
+        return None
+    tuned = experiment.tune.grid
+    free = {key: values for key, values in tuned.items() if key not in typed}
+    if free:
+        return replace(experiment.tune, grid=free)
+    for key, value in typed.items():
+        if key.startswith("experiment.tune") and value:
+            expected = f"no value for the tuned keys ({', '.join(tuned)})"
+            raise invalid_value(key, value, expected, "leave out one of the two")
+    return None
+
+
+def _check_not_solved(
+    experiment: Experiment, arm: Arm, typed: Mapping[str, Any]
+) -> None:
+    """Raise UserError if the command line sets the key that an arm solves for."""
+    if arm.match and arm.match.solve in typed:
+        raise UserError(
+            f"{arm.match.solve} cannot be set, because experiment={experiment.yaml} computes it in "
+            f"the arm '{arm.name}' to match another model's size; leave it out, or sweep a grid "
+            "without an experiment."
+        )
+
+
+def _check_claims_allow(experiment: Experiment, key: str, values: list[Any]) -> None:
+    """Raise UserError if claims compare the arms, which an added axis would split.
+
+    A claim would compare one arm at one value with another arm at another value.
+    """
+    if experiment.claims and len(experiment.arms) > 1:
         expected = f"one value, since claims of {experiment.yaml} compare its arms"
         remedy = "start one sweep for each value, or add 'experiment.claims=[]'"
-        raise invalid_value(added[0], axes[added[0]], expected, remedy)
-    own = "experiment.figure" in fixed or not (added or "experiment.x" in fixed)
-    figure = experiment.figure if own else "curves"
-    return replace(experiment, arms=arms, tune=tune, figure=figure)
+        raise invalid_value(key, values, expected, remedy)
 
 
 def _added_axes(experiment: Experiment, axes: Mapping[str, list[Any]]) -> list[str]:

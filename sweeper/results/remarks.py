@@ -267,13 +267,13 @@ def _between(metric: str, point: Point) -> str:
 
 
 def not_learned(table: Table) -> list[str]:
-    """Return a sentence for each metric in which some seeds are no better than a baseline."""
+    """Return a sentence for each metric in which some seeds are hardly better than a baseline."""
     found = [not_learned_by(one, table) for one in measures_of_arms(table)]
     return [sentence for sentence in found if sentence]
 
 
 def not_learned_by(measure: Measure, table: Table) -> str:
-    """Return a sentence on the seeds that are no better than a baseline; "" if there are none.
+    """Return a sentence on the seeds that are hardly better than a baseline; "" if there are none.
 
     The baseline is the first of BASELINES whose score is known, such as the majority class. Each
     run is compared with the baseline on its own data. The sentence counts the seeds, and names
@@ -314,5 +314,5 @@ def not_learned_by(measure: Measure, table: Table) -> str:
     if len(named) > _NAMED:
         named[_NAMED:] = [f"and {plural(len(named) - _NAMED, 'more setting')}"]
     runs_behind = f"{len(behind)} of {plural(len(leads), 'run')}"
-    rest = f"did not learn and scored no better than the {words}: {'; '.join(named)}"
+    rest = f"did not learn and scored at most slightly better than the {words}: {'; '.join(named)}"
     return f"By {measure.words}, {runs_behind} {rest}."
