@@ -21,6 +21,7 @@ from sweeper.plan.match import solve
 from sweeper.plan.overrides import CommandLine, absolute_path
 from sweeper.plan.parents import Parents, tokenizer_of
 from sweeper.plan.plan import Configuration, Matched
+from sweeper.plan.seeds import seeded_config
 from sweeper.store.errors import SYNONYMS, UserError, invalid_value
 from sweeper.store.identity import leaves, lookup, run_id
 from sweeper.store.plans import describe_values
@@ -100,7 +101,7 @@ class Configurations:
                 yield replace(point, once=one)
                 for task in experiment.finetune:
                     config = self._child_config({"task": task}, point.config)
-                    config["parent"] = run_id(point.config)
+                    config["parent"] = run_id(seeded_config(own, seed))
                     [size] = self.facts.sizes([config])
                     yield replace(
                         point, config=config, size=size, parent=None if one else point
@@ -212,7 +213,7 @@ class Configurations:
         if match is None:
             for values in combinations(arm):
                 point = self._composed(arm, values)
-                if holds(arm.where, point.config):
+                if holds(arm.where, _with_head_size(point.config)):
                     yield point
             return
 
@@ -229,7 +230,7 @@ class Configurations:
             # condition uses the solved key.
             if match.solve in (arm.where or ""):
                 point = self._matched(point, match, target)
-            if not holds(arm.where, point.config):
+            if not holds(arm.where, _with_head_size(point.config)):
                 continue
             if not point.matched:
                 point = self._matched(point, match, target)
@@ -487,3 +488,12 @@ class Configurations:
             data["root"] = str(root / task if (root / task).is_dir() else root)
         data["digest"] = self.facts.text(config)["digest"]
         return config
+
+
+def _with_head_size(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the config with the head size that null stands for: embedding size / heads."""
+    model = config["model"]
+    heads = model.get("heads")
+    if model.get("head_size", 0) or not (isinstance(heads, int) and heads > 0):
+        return config
+    return {**config, "model": {**model, "head_size": model["embedding_size"] // heads}}

@@ -1,6 +1,7 @@
 """Parse the experiments in conf/experiment, with the overrides of their section `experiment`."""
 
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, field, fields, replace
 from enum import StrEnum
@@ -11,7 +12,7 @@ from pydantic.dataclasses import dataclass
 
 from sweeper.plan.hydra_errors import no_experiment_in, unknown_key
 from sweeper.store.errors import UserError, invalid_value, sanitize
-from sweeper.store.identity import leaves
+from sweeper.store.identity import can_change_results, leaves
 from sweeper.store.plans import ERROR
 
 SPLIT = (
@@ -323,7 +324,21 @@ def read_experiment(
         remedy = "leave experiment.tuned out, or set experiment.tune.grid"
         raise invalid_value("experiment.tuned", True, expected, remedy)
     tuned = has_grid and experiment.tuned
+    if not tuned:
+        _refuse_tuning_options(experiment, overrides or {})
     return experiment if tuned else replace(experiment, tune=None)
+
+
+def _refuse_tuning_options(
+    experiment: Experiment, overrides: Mapping[str, Any]
+) -> None:
+    """Raise UserError if the command line has options of a tuning that does not take place."""
+    for key, value in overrides.items():
+        of_tuning = re.match(r"experiment\.(scales\.[^.]+\.)?tune(\.|$)", key)
+        if of_tuning and value not in (None, {}):
+            expected = f"no option of tuning, since {experiment.name} is not tuned"
+            remedy = "add experiment.tuned=true, or leave it out"
+            raise invalid_value(key, value, expected, remedy)
 
 
 def _with_overrides(
@@ -437,6 +452,11 @@ def _check_arm(experiment: Experiment, arm: Arm) -> None:
             expected = "no reference to another key"
             remedy = "write the values, or set the key in an arm of its own"
             raise invalid_value(f"{where}.{key}", value, expected, remedy)
+    for key in arm.swept:
+        if not can_change_results(key):
+            expected = "keys that can change the result of a run"
+            remedy = "set it for the whole sweep instead"
+            raise invalid_value(f"{where}.grid", key, expected, remedy)
     if arm.match:
         others = [one for one in experiment.arms.values() if one is not arm]
         _check_match(f"{where}.match", arm.match, others)

@@ -42,7 +42,7 @@ def _planned(
     one: Configuration, experiment: Experiment, seed: int
 ) -> tuple[PlannedPoint, Record]:
     """Return the point of a configuration with one seed, and the run that measures it."""
-    config = _seeded_config(one, seed)
+    config = seeded_config(one, seed)
     run, task = run_id(config), config["task"]["name"]
     point = PlannedPoint(
         experiment=experiment.name,
@@ -80,7 +80,7 @@ def _more_seeds(
     """
 
     def first_run(one: Configuration) -> str:
-        return run_id(_seeded_config(one, _seeds(one, experiment, 1)[0]))
+        return run_id(seeded_config(one, _seeds(one, experiment, 1)[0]))
 
     names = [first_run(one) for one in found]
     counts: dict[str, int] = {}
@@ -113,12 +113,12 @@ def _seeds(one: Configuration, experiment: Experiment, number: int) -> list[int]
     return [*itertools.islice(itertools.chain(own, further), number)]
 
 
-def _seeded_config(one: Configuration, seed: int) -> dict[str, Any]:
+def seeded_config(one: Configuration, seed: int) -> dict[str, Any]:
     """Return the config of a configuration's run with this seed.
 
     If the configuration has a parent, the run starts from the parent's run with the same seed.
     """
     config = {**one.config, "seed": seed}
     if one.parent:
-        config["parent"] = run_id(_seeded_config(one.parent, seed))
+        config["parent"] = run_id(seeded_config(one.parent, seed))
     return config

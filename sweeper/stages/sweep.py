@@ -142,6 +142,10 @@ def _check_options(options: SweepOptions, plan: Plan) -> None:
             "hydra.sweeper.decide=true needs an experiment with claims; choose one, such as "
             "experiment=fig1, or leave decide out."
         )
+    if options.until and not options.decide:
+        raise UserError(
+            "hydra.sweeper.until needs hydra.sweeper.decide=true; add it, or leave until out."
+        )
     if plan.claims or options.until:
         from sweeper.stages.decide import check_claims
 

@@ -257,15 +257,15 @@ def _configurations(
     for point, size in zip(found, answers, strict=True):
         if isinstance(size, Invalid):
             raise size
-        if size["params_total"] != point.size["params_total"]:
-            expected = "keys that do not change the size of a model"
+        if size != point.size:
+            # The judged runs would differ in size or cost from what the plan states.
             raise invalid_value(
                 "experiment.tune.grid",
                 list(tune.grid),
-                expected,
+                "keys that do not change the size of a model or the cost of a run",
                 "remove the keys that do",
             )
-        made.append(replace(point, size=size))
+        made.append(point)
     return made
 
 

@@ -23,7 +23,6 @@ pytestmark = pytest.mark.usefixtures("undrawn")
 PLAIN = {
     "fig1": "experiment=fig1 scale=demo seed=0,1,2,3,4,5,6,7 logger=none trainer.threads=2",
     "run": "seed=0",
-    "grid": "trainer.threads=1,2",
 }
 HASHED = {
     "fig1": "experiment=fig1 seed=0",

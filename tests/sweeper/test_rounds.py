@@ -199,14 +199,19 @@ def test_a_round_takes_seeds_that_another_experiment_has(typed, tmp_path):
     assert seeds == {*range(6)}
 
 
-def test_rounds_need_claims(planned, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ({"decide": True}, "decide=true needs an experiment with claims; choose one"),
+        ({"until": ["larger"]}, "until needs hydra.sweeper.decide=true; add it, or"),
+    ],
+)
+def test_rounds_need_claims_and_decide(planned, tmp_path, monkeypatch, typed, told):
     process = Mock(spec=SizeServer, ask=FakeProcess().ask)
     monkeypatch.setattr("sweeper.stages.sweep.size_server", lambda: process)
     arguments = ["model.heads=4", f"paths.outputs={tmp_path}"]
-    options = replace(planned[1], decide=True)
-    with pytest.raises(
-        UserError, match="decide=true needs an experiment with claims; choose one"
-    ):
+    options = replace(planned[1], **{"decide": False, **typed})
+    with pytest.raises(UserError, match=told):
         whole_sweep(
             arguments,
             composer=shipped(),

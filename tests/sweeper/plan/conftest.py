@@ -58,7 +58,7 @@ class FakeProcess:
         size = {
             "params_total": total,
             "params_non_embedding": total - embedding,
-            "flops_per_token": 6 * total,
+            "flops_per_token": 6 * total + config["task"].get("sequence_length", 0),
             "tokens": 10**6,
             "width": width / layers if width % layers else width // layers,
         }

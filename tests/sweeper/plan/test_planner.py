@@ -353,6 +353,27 @@ def test_seeds_that_share_a_pre_training_do_not_choose_its_seed(plan, seeds):
     assert {run.parent for run in found.runs.values()} == {pretraining.id, None}
 
 
+CONTINUED = """# @package _global_
+defaults: [{override /task: pretraining}, {override /model: encoder}]
+experiment:
+  title: one pre-training, continued and fine-tuned
+  metric: validation/loss
+  pretrainings: one
+  finetune: {mnli: [test/accuracy_matched]}
+  arms: {short: {}, continued: {parent: short, set: {trainer.steps: 7}}}
+"""
+
+
+def test_fine_tunings_start_from_the_pre_training_of_their_arm(plan):
+    found = plan(text=CONTINUED)
+    points = {(point.arm, point.task): found.runs[point.run] for point in found.points}
+    for arm in ("short", "continued"):
+        assert points[arm, "mnli"].parent == points[arm, "pretraining"].id
+    assert (
+        points["continued", "pretraining"].parent == points["short", "pretraining"].id
+    )
+
+
 def test_further_seeds_of_an_arm_with_a_parent_are_seeds_of_the_parent(plan):
     text = """
 # @package _global_
@@ -573,6 +594,23 @@ experiment:
       where: model.heads <= 60
       match: {to: 22000, solve: model.heads, tolerance: 0.05}
 """
+
+
+DIVIDED = """# @package _global_
+experiment:
+  title: heads of d/h
+  metric: test/loss
+  arms:
+    a:
+      set: {model.embedding_size: 16, model.head_size: null}
+      grid: {model.heads: [2, 4]}
+      where: model.head_size != 8
+"""
+
+
+def test_a_condition_sees_the_head_size_that_null_stands_for(plan):
+    found = plan(text=DIVIDED)
+    assert [point.values["model.heads"] for point in found.points] == [4]
 
 
 def test_the_condition_of_a_matched_arm_is_about_the_solved_value(plan):

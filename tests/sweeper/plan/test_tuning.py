@@ -98,11 +98,18 @@ def test_tuning_is_switched_on_and_off_at_any_scale_and_has_a_name_of_its_own(
     assert (name == experiment.yaml) is (typed == "fig1 scale=demo")
 
 
-def test_a_key_that_changes_the_size_of_a_model_is_not_tuned(plan, process, tmp_path):
+@pytest.mark.parametrize(
+    "grid", [{"model.feedforward_size": [8, 16]}, {"task.sequence_length": [8, 16]}]
+)
+def test_a_key_that_changes_the_size_or_cost_of_a_run_is_not_tuned(
+    plan, process, tmp_path, grid
+):
     found = plan("experiment=fig1_tuned", CPU)
     [(name, own)] = found.experiments.items()
-    tune = replace(own.tune, grid={"model.feedforward_size": [8, 16]})
-    with pytest.raises(UserError, match="that do not change the size of a model"):
+    tune = replace(own.tune, grid=grid)
+    with pytest.raises(
+        UserError, match="do not change the size of a model or the cost of a run"
+    ):
         trials(found, {name: Search.of(tune)}, Facts(process, tmp_path / "facts.json"))
 
 

@@ -323,7 +323,10 @@ def test_a_language_model_no_better_than_the_unigram_is_not_learned(metric):
     about = {"metric": f"test/{metric}", "claims": ["fixed_keeps_improving"]}
     table = compared(*models, **about)
     [told] = not_learned(table)
-    assert "1 of 2 runs did not learn and scored at most slightly better than the unigram: " in told
+    assert (
+        "1 of 2 runs did not learn and scored at most slightly better than the unigram: "
+        in told
+    )
     assert told.endswith("heads=3 (1 of 1 seed).")
     assert told in summarise(table)
     [verdict] = verdicts_on(table)
