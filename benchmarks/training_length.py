@@ -170,13 +170,16 @@ class Difference(NamedTuple):
 
 
 def _differences(runs: pd.DataFrame, steps: int, start: str) -> dict[str, Difference]:
-    """Compare each arm of one text, length and initialisation with 16 heads of 32.
+    """Compare each arm of ARMS and SPENT with 16 heads of 32, at one text, length and start.
 
     Arms with enough seeds are judged together. So they share the estimate of the spread, and the
-    probability of a wrong verdict.
+    probability of a wrong verdict. The arms of `by_head_size` answer another question. Their claims
+    are judged in docs/results/night.
     """
     own = runs[
-        (runs["trainer.steps"] == steps) & (runs["model.attention.glorot"] == start)
+        (runs["trainer.steps"] == steps)
+        & (runs["model.attention.glorot"] == start)
+        & runs["arm"].isin([*ARMS, *SPENT])
     ]
     scores = own.rename(columns={METRIC: "value"})[["arm", "seed", "value"]]
     logs = np.log(scores.pivot(index="seed", columns="arm", values="value"))

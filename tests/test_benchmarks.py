@@ -92,7 +92,16 @@ def test_the_tables_by_length_of_training_follow_from_their_runs():
         said += readme.partition(first)[2].partition(last)[0]
     numbers = re.findall(r"\d+\.\d", said)
     assert len(numbers) > 9
+    text += (RESULTS / "README.md").read_text("utf-8")
     assert all(number in text for number in numbers)
+
+
+def test_the_page_on_scale_night_has_the_numbers_of_its_verdicts():
+    said = (RESULTS / "night" / "README.md").read_text("utf-8")
+    records = (RESULTS / "README.md").read_text("utf-8")
+    numbers = re.findall(r"\d+\.\d+", said.partition("## How they were")[0])
+    assert len(numbers) > 9
+    assert all(number in records for number in numbers)
 
 
 def test_the_table_of_the_readme_follows_from_the_records():
