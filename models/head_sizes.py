@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from models.attention.decoupled import DecoupledAttention
 from models.attention.multi_head import MultiHeadAttention
 
 Sizes = int | Sequence[int]
@@ -105,6 +106,7 @@ class UnevenAttention(nn.Module):
         for group in self.groups:
             if isinstance(group, MultiHeadAttention):
                 _draw_as_part(group, sum(sizes))
+        _draw_together([g for g in self.groups if isinstance(g, DecoupledAttention)])
         self.cached_numbers = cached_numbers(self.groups)
 
     def forward(
@@ -127,7 +129,25 @@ def _draw_as_part(group: MultiHeadAttention, width: int) -> None:
     `glorot="head"`, queries and keys stay unchanged.
     """
     embedding_size, own = group.qkv.in_features, group.output.in_features
-    share = math.sqrt((embedding_size + own) / (embedding_size + width))
     unchanged = 2 * own if group.glorot == "head" else 0
-    group.qkv.weight[unchanged:] *= share
-    group.output.weight *= share
+    _rescale(group.qkv.weight[unchanged:], embedding_size, own, width)
+    _rescale(group.output.weight, embedding_size, own, width)
+
+
+def _draw_together(groups: Sequence[DecoupledAttention]) -> None:
+    """Rescale the initial weights of groups of heads, as if all heads were drawn together."""
+    width = sum(group.heads * group.head_size for group in groups)
+    values = sum(group.heads * group.value_size for group in groups)
+    for group in groups:
+        embedding_size = group.value.in_features
+        own = group.heads * group.head_size
+        _rescale(group.query_key.weight, embedding_size, own, width)
+        own = group.heads * group.value_size
+        _rescale(group.value.weight, embedding_size, own, values)
+        _rescale(group.output.weight, embedding_size, own, values)
+
+
+@torch.no_grad()
+def _rescale(weight: Tensor, embedding_size: int, own: int, width: int) -> None:
+    """Turn Glorot weights of width `own` into Glorot weights of width `width`, in place."""
+    weight *= math.sqrt((embedding_size + own) / (embedding_size + width))

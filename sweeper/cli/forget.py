@@ -19,6 +19,7 @@ from sweeper.store.asked import HISTORY, note_forgotten
 from sweeper.store.errors import UserError, as_typed, sanitize
 from sweeper.store.numbers import plural
 from sweeper.store.plans import (
+    damaged,
     path_of,
     planned,
     plans,
@@ -72,9 +73,11 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
         yes: whether to remove without asking.
 
     Raises:
-        UserError: nothing has this name, a sweep that may need the runs is training, or there is no
-            terminal to ask in. Nothing was removed.
+        UserError: nothing has this name, a sweep that may need the runs is training, a plan that
+            may need them cannot be read, or there is no terminal to ask in. Nothing was removed.
     """
+    for unreadable in damaged(outputs):
+        raise unreadable
     store, known = RunStore(outputs), plans(outputs)
     if "/" in name:
         name = run_of_words(outputs, name)

@@ -73,10 +73,12 @@ def of_other_code(
             found[id] = []
             if status.attempt and status.state in _ENDED:
                 found[id] = changes.since(store.run(id), status.attempt)
-            if parent and status.state is State.DONE:
+            if parent and status.attempt and status.state in _ENDED:
                 of_parent = files(parent) if parent in plan.runs else []
                 found[id] = (
-                    found[id] or of_parent or _weights_changed(store, id, parent)
+                    found[id]
+                    or of_parent
+                    or _weights_changed(store, id, status.attempt, parent)
                 )
         return found[id]
 
@@ -94,16 +96,16 @@ def of_other_code(
     )
 
 
-def _weights_changed(store: RunStore, id: str, parent: str) -> list[str]:
-    """Return ["the weights of PARENT"] if these have changed since the finished run `id` used them.
+def _weights_changed(store: RunStore, id: str, attempt: int, parent: str) -> list[str]:
+    """Return ["the weights of PARENT"] if these have changed since the run `id` started from them.
 
-    Return [] if they are still the same, or if this is unknown.
+    Return [] if they are still the same, or if this is unknown. `attempt` is the number of the
+    run's last attempt.
     """
-    run = store.run(id)
-    result, present = run.result(), store.run(parent).result()
-    if not (result and present):
+    present = store.run(parent).result()
+    if not present:
         return []
-    first, *_ = lineage(run, result["attempt"])
+    first, *_ = lineage(store.run(id), attempt)
     began = first.get("parent_weights")  # older attempts lack this key
     return (
         [f"the weights of {parent}"]

@@ -296,13 +296,13 @@ class Run:
     def begin_anew(self) -> None:
         """Reset the run, so that the next attempt starts from step 0.
 
-        A finished run keeps its result in the folder of the attempt. An unfinished run loses its
-        checkpoints.
+        A finished run keeps its result in the folder of the attempt. Checkpoints are deleted. A
+        finished run has some if it was killed before it could delete them.
         """
+        for path in self.checkpoints():
+            path.unlink(missing_ok=True)
         result = self.result()
         if result is None:
-            for path in self.checkpoints():
-                path.unlink(missing_ok=True)
             return
         folder = self.attempt(result["attempt"]).path
         # Move result.json last, so that the run counts as done until all files are moved.

@@ -30,6 +30,11 @@ class EncoderSection(TransformerSection):
                 "true, since an encoder predicts masked tokens with the token embedding"
             )
             yield Problem(key, "false", expected, f"set {key}=true")
+        glorot = getattr(self.attention, "glorot", "matrix")
+        if glorot != "matrix":
+            key = f"{path}.attention.glorot"
+            expected = "matrix, since an encoder draws all weights as BERT does"
+            yield Problem(key, glorot, expected, f"set {key}=matrix")
 
     def build(self, vocabulary_size: int) -> Encoder:
         options = {"positions": self.positions, **self.options()}

@@ -353,8 +353,6 @@ class PackedText(PreparedRows):
 
         lines = text.lines("train")
         tokenizer = tokenizer_at(folder, train_bpe, lines, section)
-        # If a text spells out a special token, encode the spelling like other text.
-        tokenizer.encode_special_tokens = True
         kind = Joined if section.joined else FirstFit
         packer = partial(kind, section.sequence_length)
         folders = {split: folder / split for split in SPLITS}

@@ -12,14 +12,19 @@ from tasks.optimizers import adamw
 
 
 def optimizer(module: Any, section: OptimizerSection) -> Optimizer:
-    """Return Muon for all matrices except embeddings, and AdamW for embeddings and vectors.
+    """Return Muon for all matrices except embeddings and biases, and AdamW for the rest.
 
     Muon's updates are scaled to the root mean square of AdamW's updates (Liu et al., 2025, equation
     4). So both optimizers can use the learning rate and the weight decay of `section`. Muon's
     momentum is 0.95.
     """
     embeddings = {id(weight) for weight in module.embedding_parameters()}
-    trained = [weight for weight in module.parameters() if weight.requires_grad]
+    # The content bias of collaborative attention is a matrix.
+    trained = [
+        weight
+        for name, weight in module.named_parameters()
+        if weight.requires_grad and not name.endswith("bias")
+    ]
     outside = [weight for weight in trained if id(weight) not in embeddings]
     matrices = [weight for weight in outside if weight.ndim == 2]
     if not matrices:

@@ -15,7 +15,7 @@ from models.context_heads import ContextHeads, visible
 from sweeper.store.errors import invalid_value
 from tasks.architectures.layer import LayerSection
 from tasks.batch import Batch
-from tasks.config.schema import given, whole
+from tasks.config.schema import given, spelled, whole
 from tasks.config.sections import TaskSection
 from tasks.data import TaskData
 from tasks.module import TaskModule
@@ -46,6 +46,11 @@ class Contexts(TaskData):
 
     @functools.cached_property
     def _batch(self) -> Batch:
+        # Training uses the batch, too, but a validation may be the first to ask for it.
+        with torch.inference_mode(False):
+            return self._drawn()
+
+    def _drawn(self) -> Batch:
         problems, length = self.section.problems_per_run, self.section.sequence_length
         inputs_KDN = self._normal(
             "inputs", problems, self.config.model.embedding_size, length
@@ -94,12 +99,16 @@ class Representation(TaskModule):
         for key, value, only in (
             ("heads", model.heads, 1),
             ("attention.name", model.attention.name, "multi_head"),
+            (
+                "attention.glorot",
+                getattr(model.attention, "glorot", "matrix"),
+                "matrix",
+            ),
+            ("attention.qk_norm", getattr(model.attention, "qk_norm", False), False),
         ):
             if value != only:
-                expected = (
-                    f"{only}, because task.name={section.name} trains single heads"
-                )
-                remedy = f"set model.{key}={only}"
+                expected = f"{spelled(only)}, because task.name={section.name} trains single heads"
+                remedy = f"set model.{key}={spelled(only)}"
                 raise invalid_value(f"model.{key}", value, expected, remedy)
 
         if model.embedding_size < section.sequence_length:

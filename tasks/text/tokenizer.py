@@ -190,18 +190,22 @@ def tokenizer_at(
     """Return the tokenizer of the data that is being prepared in `folder`.
 
     If `section.tokenizer` names other prepared data, return the tokenizer of those data. Otherwise,
-    train one on the first lines, and save it as tokenizer.json in `folder`.
+    train one on the first lines, and save it as tokenizer.json in `folder`. The tokenizer encodes
+    special tokens that a text spells out, such as "[SEP]", like other text.
 
     Args:
         section: the config's section `task`. `vocabulary_size` limits the number of tokens, and
             `tokenizer_lines` the number of lines.
     """
-    if named := getattr(section, "tokenizer", None):
-        return load_tokenizer(child(folder.parent, named) / TOKENIZER)
     path = folder / TOKENIZER
-    sample = sample_of(lines, section.tokenizer_lines)
-    save_tokenizer(train(sample, section.vocabulary_size), path)
-    return load_tokenizer(path)
+    if named := getattr(section, "tokenizer", None):
+        path = child(folder.parent, named) / TOKENIZER
+    else:
+        sample = sample_of(lines, section.tokenizer_lines)
+        save_tokenizer(train(sample, section.vocabulary_size), path)
+    tokenizer = load_tokenizer(path)
+    tokenizer.encode_special_tokens = True
+    return tokenizer
 
 
 def pieces_of(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from headroom_attention.trained import heads_by_layer
+from models.attention.decoupled import DecoupledAttention
 from models.attention.multi_head import MultiHeadAttention
 from models.attention_map import attention_weights
 from models.head_sizes import UnevenAttention, distinct_sizes
@@ -97,6 +98,18 @@ def test_heads_of_any_size_are_drawn_as_in_a_layer_of_all_of_them():
         for weight in (group.qkv.weight, group.output.weight):
             assert weight.abs().max().item() == pytest.approx(bound, rel=0.05)
             assert weight.abs().max().item() <= bound
+
+
+def test_decoupled_heads_of_any_size_are_drawn_as_in_a_layer_of_all_of_them():
+    layer = UnevenAttention(partial(DecoupledAttention, value_size=12), 32, [4, 8, 36])
+    for group in layer.groups:
+        for weight, width in (
+            (group.query_key.weight, 48),
+            (group.value.weight, 36),
+            (group.output.weight, 36),
+        ):
+            bound = (6 / (32 + width)) ** 0.5  # Glorot's
+            assert weight.abs().max().item() == pytest.approx(bound, rel=0.05)
 
 
 def test_queries_and_keys_drawn_by_head_do_not_depend_on_the_other_heads():

@@ -137,6 +137,16 @@ def forget(outputs, name, *options):
     return main(["forget", name, *options, "--outputs", str(outputs)])
 
 
+def test_nothing_is_forgotten_beside_a_plan_that_cannot_be_read(sweep, outputs):
+    sweep("name=mine model.heads=2,4")
+    sweep("name=other model.heads=4,8")
+    newest = outputs / "plans" / "0002.json"
+    newest.write_text(newest.read_text().replace('"format": 1', '"format": 2'))
+    every = RunStore(outputs).ids()
+    assert forget(outputs, "mine", "--yes") == 2
+    assert RunStore(outputs).ids() == every
+
+
 def test_what_is_forgotten_goes_and_what_others_use_stays(sweep, outputs, capsys):
     store = RunStore(outputs)
     sweep("name=mine model.heads=2,4")

@@ -153,12 +153,23 @@ def test_a_child_of_weights_that_its_parent_no_longer_has_is_of_other_code(tmp_p
     changed = {child.id: ["the weights of lm1b-s0"]}
     assert compared(plan, TODAY).changed == changed
 
+    run = RunStore(tmp_path).run(child.id)
+    run.begin_anew()
+    attempt = run.claim({**facts_of(TODAY), "parent_weights": "first"})
+    (attempt.path / "checkpoints").mkdir(exist_ok=True)
+    (attempt.path / "checkpoints" / "step-00000500.ckpt").touch()
+    attempt.finish(Cause.INTERRUPTED, "stopped")
+    assert compared(plan, TODAY).begun == changed
+
 
 def test_a_run_that_begins_anew_keeps_its_old_result_beside_its_attempt(tmp_path):
     trained(tmp_path, TODAY, 0)
     run = RunStore(tmp_path).run("lm1b-s0")
     before = (run.path / "result.json").read_bytes()
+    checkpoints = run.path / "attempts/0001/checkpoints"
+    (checkpoints / "step-00000500.ckpt").touch()  # left by a kill after the result
     run.begin_anew()
+    assert not run.checkpoints()
     assert run.status().state is not State.DONE
     assert (run.path / "attempts/0001/result.json").read_bytes() == before
     attempt = run.claim({})

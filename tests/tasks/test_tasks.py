@@ -104,6 +104,11 @@ LONGER = {
     [
         (PRETRAINING, {"task.second_phase.steps": 19}, "expected fewer than"),
         (PRETRAINING, {"model.tie_embeddings": False}, "expected true"),
+        (
+            PRETRAINING,
+            {"model.attention.glorot": "head"},
+            "glorot=head: expected matrix",
+        ),
         (PRETRAINING, {"model.positions": 66}, "expected at least 67"),
         (MNLI, {"task.batch_tokens": 36}, "expected a multiple"),
         (MNLI, LONGER, "expected at most model.positions=71"),

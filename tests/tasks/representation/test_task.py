@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from sweeper.store.errors import UserError
 from tasks.size_server.sizes import size
 from tests.models.theorem_1 import represent
 from tests.tasks.jobs import config
@@ -25,6 +26,19 @@ def test_problems_are_a_function_of_the_seed_and_not_of_the_head():
     torch.testing.assert_close(
         one["logs"].exp().sum(1), torch.ones(PROBLEMS, LENGTH).double()
     )
+
+
+def test_a_batch_first_asked_for_by_a_validation_can_be_trained_on():
+    task = _task()
+    with torch.inference_mode():
+        [batch] = task.data.batches("validation")
+    assert not any(value.is_inference() for value in batch.values())
+
+
+@pytest.mark.parametrize(("key", "value"), [("glorot", "head"), ("qk_norm", True)])
+def test_options_that_single_heads_ignore_are_refused(key, value):
+    with pytest.raises(UserError, match=f"model.attention.{key}=.*: expected"):
+        _task({f"model.attention.{key}": value})
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Tests that text is cut into sentences and tokens, and that decoding the tokens restores it."""
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from tasks.text.tokenizer import (
     is_ended,
     pieces_of,
     split_sentences,
+    tokenizer_at,
     train_bpe,
     train_wordpiece,
 )
@@ -88,6 +90,13 @@ def test_a_vocabulary_without_room_for_the_characters_is_refused():
     assert "vocabulary_size=10: expected at least 11" in refusal(
         train_wordpiece, ["abc"], 10
     )
+
+
+def test_a_special_token_that_a_text_spells_out_is_text(tmp_path):
+    section = SimpleNamespace(vocabulary_size=40, tokenizer_lines=9)
+    tokenizer = tokenizer_at(tmp_path, train_wordpiece, ["a cat [SEP]"] * 9, section)
+    [ids] = pieces_of(tokenizer, ["cat [SEP]"])
+    assert not {*ids} & {*range(len(BERT_MARKS))} - {tokenizer.token_to_id("[UNK]")}
 
 
 def test_wordpiece_is_berts():

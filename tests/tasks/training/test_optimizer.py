@@ -83,9 +83,11 @@ def test_decay_is_on_matrices_alone_and_every_parameter_is_trained_once():
 
 def test_muon_takes_the_matrices_between_layers_and_adamw_the_rest():
     task = made({"optimizer.name": "muon"})
-    matrices, decayed, _ = groups_of(task.configure_optimizers(), task.model)
+    task.model.register_parameter("content_bias", nn.Parameter(torch.ones(3, 5)))
+    matrices, decayed, rest = groups_of(task.configure_optimizers(), task.model)
     assert all(name.startswith("blocks") for name in matrices)
     assert decayed == ["embedding.weight"]
+    assert "content_bias" in rest
 
 
 def stepped(changes, gradient):
