@@ -33,6 +33,8 @@ NFS may show an old heartbeat for up to a minute.
 """
 
 _PROC = Path("/proc")
+# The keys of the dict that `identity` returns.
+_IDENTITY = ("host", "machine", "boot", "pid_namespace", "pid", "pid_started")
 
 
 def identity() -> dict[str, Any]:
@@ -100,9 +102,13 @@ def send(info: Mapping[str, Any], number: signal.Signals) -> bool:
 class Watcher:
     """A watcher that decides which attempts are alive.
 
-    An attempt on another machine counts as alive if its heartbeat changed within the last `lease`
-    seconds. The watcher measures this time with its own monotonic clock, because wall clocks and
-    file times differ between machines. When it first sees an attempt, the attempt counts as alive.
+    An attempt on another machine counts as alive if its process or its heartbeat changed within the
+    last `lease` seconds. The watcher measures this time with its own monotonic clock, because wall
+    clocks and file times differ between machines. When it first sees an attempt, the attempt counts
+    as alive.
+
+    A watcher decides the same about the holder of a lock. The process changes when another process
+    takes the lock.
     """
 
     lease: float = LEASE_SECONDS
@@ -122,7 +128,9 @@ class Watcher:
         proof = alive(info)
         if proof is not None:
             return proof
-        value = heartbeat.get("beat") if heartbeat else None
+        process = [info.get(key) for key in _IDENTITY]
+        beat = heartbeat.get("beat") if heartbeat else None
+        value = (process, beat)
         now = self.clock()
         last, since = self._seen.setdefault(name, (value, now))
         if last != value:

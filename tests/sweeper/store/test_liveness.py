@@ -105,6 +105,14 @@ def test_a_foreign_attempt_is_dead_after_a_whole_lease_without_a_change(
     assert watcher.alive("b", FOREIGN, heartbeat)
 
 
+def test_each_foreign_holder_of_a_lock_has_a_lease_of_its_own(watcher, now):
+    for pid in range(101, 105):
+        assert watcher.alive("lock", FOREIGN | {"pid": pid}, {"beat": 0})
+        now[0] += LEASE / 3
+    now[0] += LEASE
+    assert not watcher.alive("lock", FOREIGN | {"pid": 104}, {"beat": 0})
+
+
 def test_wall_clocks_are_never_asked(monkeypatch):
     monkeypatch.setattr(time, "time", None)
     watcher = Watcher()
