@@ -45,6 +45,8 @@ from sweeper.store.runs import RunStore
 
 # A reference of OmegaConf to another key, such as ${model.heads}.
 _REFERENCE = re.compile(r"\$\{\s*([^}\s]*)\s*\}")
+# A key of an arm, such as experiment.arms.fixed.label or experiment.scales.demo.arms.fixed.label.
+_ARM = re.compile(r"experiment\.(?:scales\.[^.]+\.)?arms\.([^.]+)")
 
 
 @dataclass
@@ -157,8 +159,8 @@ class Planner:
         Overrides that add an arm begin with one plus sign, so they are not checked. All others
         begin with `++`: sweep.py inserts it, so that Hydra accepts them.
         """
-        named = {key.split(".")[2]: text for key, text in command_line.fixed.items()
-                 if key.startswith("experiment.arms.") and text.startswith("++")}  # fmt: skip
+        named = {arm[1]: text for key, text in command_line.fixed.items()
+                 if (arm := _ARM.match(key)) and text.startswith("++")}  # fmt: skip
         if not named:
             return
         whole = self.composer.base([f"experiment={yaml}"]).resolved["experiment"]

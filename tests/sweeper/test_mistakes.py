@@ -78,6 +78,7 @@ SWEEPS = {
     "model.embedding_size=30 model.heads=7": "model.heads=7: expected a divisor",
     "experiment=fig3 experiment.seeds=0,1": "write 'experiment.seeds=[0,1]'; to sweep seeds, ",
     "experiment=fig3 ++experiment.arms.fixd.label=x": "=fixd: expected an arm of fig3 (standard,",
+    "experiment=fig3 ++experiment.scales.demo.arms.fixd.label=x": "=fixd: expected an arm of fig3",
     "+experiment.arms.x={where:model.heads==8}": "==8} cannot be read as an override",
     "data=local data.root=/müller": "data.root=/müller cannot be read as an override: ",
     "seed=-1": "seed=-1: expected whole numbers from 0 to 4294967295",
