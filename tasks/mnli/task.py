@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from models.bert_heads import Classifier
+from sweeper.store.errors import invalid_value
+from sweeper.store.runs import RunStore
 from tasks.architectures.encoder import EncoderSection
 from tasks.batch import Batch
 from tasks.fine_tuning.data import FineTuningSection
@@ -34,6 +36,22 @@ class NaturalLanguageInference(FineTuning):
         assert isinstance(self.config.model, EncoderSection)
         encoder, dropout = self.encoder(), self.config.model.dropout
         return Classifier(encoder, classes=len(LABELS), dropout=dropout)
+
+    def setup(self, stage: str) -> None:
+        """Load the parent's weights once. Raise UserError if its classes have another order."""
+        if stage == "fit" and self.parent is not None:
+            parent = RunStore(self.data.outputs).run(self.parent)
+            if parent.record().config["task"]["name"] == self.config.task.name:
+                about = (parent.result() or {}).get("data", {})
+                self._check_order(about.get("labels", LABELS))
+        super().setup(stage)
+
+    def _check_order(self, classes: Sequence[str]) -> None:
+        own = self.data.facts.get("labels", LABELS)
+        if [*own] != [*classes]:
+            expected = f"a run with the classes {', '.join(own)}, in this order"
+            remedy = "start from a pre-training, or from a run on the same data"
+            raise invalid_value("parent", self.parent, expected, remedy)
 
     def forward(self, batch: Batch) -> Tensor:
         logits_BC: Tensor = self.outputs(batch)

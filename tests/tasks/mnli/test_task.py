@@ -4,11 +4,14 @@ import copy
 import json
 from collections import Counter
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sweeper.store.errors import UserError
+from sweeper.store.runs import Run, RunStore
 from tasks.export.encoder import encoder_config
 from tasks.fine_tuning.dataset import Malformed, RowReport
 from tasks.mnli.data import shortened
@@ -217,3 +220,14 @@ def test_a_vocabulary_smaller_than_the_parents_is_told_before_training(
 ):
     small = {**MNLI, "task.tokenizer": tokenizer, "task.vocabulary_size": 53}
     assert "copy the parent's task.vocabulary_size" in refusal(opened, shared, small)
+
+
+def test_a_parent_whose_classes_have_another_order_is_refused(shared, monkeypatch):
+    task = opened(shared, MNLI)
+    parent = Mock(spec=Run)
+    parent.record.return_value.config = {"task": {"name": "mnli"}}
+    parent.result.return_value = {"data": {"labels": ["neutral", "entailment"]}}
+    monkeypatch.setattr(RunStore, "run", lambda store, id: parent)
+    task.parent = "mnli-of-other-data"
+    with pytest.raises(UserError, match="mnli-of-other-data: expected a run with the"):
+        task.setup("fit")
