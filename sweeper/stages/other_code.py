@@ -30,8 +30,8 @@ class OtherCode:
         finished: the number of finished runs of the plan.
         changed: the finished runs of other code. Each run id maps to the files that have changed
             since.
-        begun: the unfinished runs that other code began and that have a checkpoint or diverged.
-            Each run id maps to the changed files.
+        begun: the unfinished runs of other code that have a checkpoint or diverged. Each run id
+            maps to the changed files.
         unknown: the finished runs that cannot be compared, because their copy of the code was
             deleted.
     """
@@ -60,8 +60,8 @@ def of_other_code(
 ) -> OtherCode:
     """Compare the present code with the code that trained each run of a plan.
 
-    A run also counts as trained with other code if its parent was, or if the parent has been
-    trained again since then. `statuses` holds the status of each run, by id. If it is None, this
+    A run that has begun also counts as trained with other code if its parent was, or if the parent
+    has been trained again since then. `statuses` holds the status of each run, by id. If it is None, this
     function reads the statuses from disk.
     """
     found: dict[str, list[str] | None] = {}
