@@ -127,9 +127,9 @@ def in_words(
             what = "They are trained again. Their old results stay in runs/<id>/attempts/<number>."
         yield f"{found.words()}. {what}"
     if found.begun:
-        how = "start again from step 0" if retrain else "continue with the new code"
+        how = "start again from step 0" if retrain else "continue from a checkpoint"
         runs = plural(len(found.begun), "unfinished run")
-        yield f"{_files(found.begun)} changed: {runs} {how}."
+        yield f"{_files(found.begun)} changed: {runs} will {how}."
     if found.unknown:
         runs = plural(len(found.unknown), "finished run")
         why = "since the copy in outputs/code was deleted. Results are kept."
