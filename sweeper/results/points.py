@@ -138,7 +138,7 @@ def points(table: Table, metric: str) -> list[Point]:
             point.seconds.append(seconds)
     chosen = []
     for point in found.values():
-        chosen_point = found.get(str(point.cells.get("alternative_to")))
+        chosen_point = found.get(str(point.cells.get("alternative_to") or ""))
         # If the table lacks the chosen point, a newer plan has chosen this alternative instead.
         if chosen_point is None:
             chosen.append(point)
@@ -262,8 +262,11 @@ def guides(table: Table) -> dict[str, float]:
 def trigram_curve(table: Table, x: str) -> list[tuple[float, float]]:
     """Return pairs of a number in column `x` and the trigram model's perplexity, in order of `x`.
 
-    Return [] if the perplexity is the same for all runs, or differs between runs of equal `x`.
+    Return [] if the perplexity is the same for all runs, or differs between runs of equal `x`. Also
+    return [] if the table's metric is not the perplexity per subword.
     """
+    if table.metric != "test/perplexity":
+        return []
     pairs = {(number(row.get(x)), number(row.get(TRIGRAM))) for row in table.rows}
     known = [(at, value) for at, value in pairs if at is not None and value is not None]
     differs = len({value for _, value in known}) > 1

@@ -316,5 +316,9 @@ def _pairs(evidence: Evidence, one: Point, other: Point, pair: str) -> str:
         return f" The arms have {sizes}; the comparison does not pair them by {pair}."
     words = f" The comparison rests on {plural(int((own & others).sum()), 'pair')}."
     if alone := int((own ^ others).sum()):
-        words += f" Without a partner of the same {pair}, and not used: {plural(alone, 'row')}."
+        rows = plural(alone, "row")
+        words += (
+            f" Without a partner of the same {pair}, and used only for the spread and the costs: "
+            f"{rows}."
+        )
     return words

@@ -61,8 +61,8 @@ def of_other_code(
     """Compare the present code with the code that trained each run of a plan.
 
     A run that has begun also counts as trained with other code if its parent was, or if the parent
-    has been trained again since then. `statuses` holds the status of each run, by id. If it is None, this
-    function reads the statuses from disk.
+    has been trained again since then. `statuses` holds the status of each run, by id. If it is
+    None, this function reads the statuses from disk.
     """
     found: dict[str, list[str] | None] = {}
     statuses = statuses or {run: store.run(run).status() for run in plan.runs}

@@ -62,6 +62,12 @@ def test_higher_can_be_better_and_any_arm_the_baseline():
     assert exit_code([down]) == 1
 
 
+def test_an_arm_may_be_called_none():
+    table = scores(-0.6)
+    [verdict] = judged(table.assign(arm=table["arm"].replace("b", "None")))
+    assert (verdict.claim, verdict.verdict) == ("None", SUPPORTED)
+
+
 def test_equal_arms_differ_by_less_than_the_margin_and_two_seeds_decide_nothing():
     table = scores(0.0, seeds=9)
     [same] = judged(table, margin="0.5")
@@ -155,7 +161,7 @@ def test_each_metric_may_go_its_own_way():
     [
         (
             lambda table: table[:-1],
-            "Without a partner of the same seed, and not used: 1 row.",
+            "and used only for the spread and the costs: 1 row.",
         ),
         (
             lambda table: table.assign(seed=range(12)),
