@@ -103,10 +103,7 @@ class UnevenAttention(nn.Module):
             attention(embedding_size, heads, size, **options)
             for size, heads in sorted(Counter(sizes).items())
         )
-        for group in self.groups:
-            if isinstance(group, MultiHeadAttention):
-                _draw_as_part(group, sum(sizes))
-        _draw_together([g for g in self.groups if isinstance(g, DecoupledAttention)])
+        _draw_together(self.groups, embedding_size)
         self.cached_numbers = cached_numbers(self.groups)
 
     def forward(
@@ -121,33 +118,33 @@ class UnevenAttention(nn.Module):
 
 
 @torch.no_grad()
-def _draw_as_part(group: MultiHeadAttention, width: int) -> None:
-    """Rescale the initial weights of the heads of one size, as if all heads were drawn together.
+def _draw_together(groups: Iterable[nn.Module], embedding_size: int) -> None:
+    """Rescale the initial weights of groups of heads, as if all heads were drawn together.
 
-    Glorot's variance is 2 / (embedding_size + width). The weights of `group` were drawn with the
-    width of the heads in `group`. The argument `width` is that of all heads of the layer. With
-    `glorot="head"`, queries and keys stay unchanged.
+    Glorot's variance is 2 / (embedding_size + width). The weights of each group were drawn with the
+    width of its own heads, and get the variance for the width of all heads of the layer.
     """
-    embedding_size, own = group.qkv.in_features, group.output.in_features
-    unchanged = 2 * own if group.glorot == "head" else 0
-    _rescale(group.qkv.weight[unchanged:], embedding_size, own, width)
-    _rescale(group.output.weight, embedding_size, own, width)
+    for matrices in zip(*map(_glorot_matrices, groups), strict=True):
+        total = sum(width for _, width in matrices)
+        for weight, width in matrices:
+            weight *= math.sqrt((embedding_size + width) / (embedding_size + total))
 
 
-def _draw_together(groups: Sequence[DecoupledAttention]) -> None:
-    """Rescale the initial weights of groups of heads, as if all heads were drawn together."""
-    width = sum(group.heads * group.head_size for group in groups)
-    values = sum(group.heads * group.value_size for group in groups)
-    for group in groups:
-        embedding_size = group.value.in_features
-        own = group.heads * group.head_size
-        _rescale(group.query_key.weight, embedding_size, own, width)
-        own = group.heads * group.value_size
-        _rescale(group.value.weight, embedding_size, own, values)
-        _rescale(group.output.weight, embedding_size, own, values)
+def _glorot_matrices(group: nn.Module) -> list[tuple[Tensor, int]]:
+    """Return the weights that are drawn by the width of all their heads, and this width.
 
-
-@torch.no_grad()
-def _rescale(weight: Tensor, embedding_size: int, own: int, width: int) -> None:
-    """Turn Glorot weights of width `own` into Glorot weights of width `width`, in place."""
-    weight *= math.sqrt((embedding_size + own) / (embedding_size + width))
+    With `glorot="head"`, queries and keys are left out, because each head is drawn by itself. Other
+    variants than `multi_head` and `decoupled` draw their own weights, so the list is empty.
+    """
+    if isinstance(group, MultiHeadAttention):
+        width = group.output.in_features
+        first = 2 * width if group.glorot == "head" else 0
+        return [(group.qkv.weight[first:], width), (group.output.weight, width)]
+    if isinstance(group, DecoupledAttention):
+        width, values = group.heads * group.head_size, group.output.in_features
+        return [
+            (group.query_key.weight, width),
+            (group.value.weight, values),
+            (group.output.weight, values),
+        ]
+    return []

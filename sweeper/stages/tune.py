@@ -253,7 +253,6 @@ def _configurations(
             seeds = tune.seeds[:number]
             found.append(replace(point, values=settings, config=config, seeds=seeds))
     answers = facts.sizes_if_valid([point.config for point in found])
-    made = []
     for point, size in zip(found, answers, strict=True):
         if isinstance(size, Invalid):
             raise size
@@ -265,8 +264,7 @@ def _configurations(
                 "keys that do not change the size of a model or the cost of a run",
                 "remove the keys that do",
             )
-        made.append(point)
-    return made
+    return found
 
 
 @dataclass

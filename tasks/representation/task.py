@@ -44,13 +44,10 @@ class Contexts(TaskData):
     # The model has one head for each row, so every device computes all rows.
     separable = False
 
+    # Training uses the batch, too, but a validation may be the first to ask for it.
     @functools.cached_property
+    @torch.inference_mode(False)
     def _batch(self) -> Batch:
-        # Training uses the batch, too, but a validation may be the first to ask for it.
-        with torch.inference_mode(False):
-            return self._drawn()
-
-    def _drawn(self) -> Batch:
         problems, length = self.section.problems_per_run, self.section.sequence_length
         inputs_KDN = self._normal(
             "inputs", problems, self.config.model.embedding_size, length
