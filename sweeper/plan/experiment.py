@@ -332,7 +332,7 @@ def read_experiment(
 def _refuse_tuning_options(
     experiment: Experiment, overrides: Mapping[str, Any]
 ) -> None:
-    """Raise UserError if the command line has options of a tuning that does not take place."""
+    """Raise UserError if options of tuning are typed for an experiment that is not tuned."""
     for key, value in overrides.items():
         of_tuning = re.match(r"experiment\.(scales\.[^.]+\.)?tune(\.|$)", key)
         if of_tuning and value not in (None, {}):

@@ -82,7 +82,7 @@ def _check_not_solved(
 
 
 def _check_claims_allow(experiment: Experiment, key: str, values: list[Any]) -> None:
-    """Raise UserError if claims compare the arms, which an added axis would split.
+    """Raise UserError if claims compare arms that an added axis would split.
 
     A claim would compare one arm at one value with another arm at another value.
     """

@@ -141,8 +141,8 @@ def _check_axis(key: str, values: list[Any]) -> None:
         raise invalid_value(key, listed, "one value", f"start one sweep for each {key}")
     if not can_change_results(key):
         # All its values would be the same run.
-        expected = "one value, since it cannot change the result of a run"
-        raise invalid_value(key, listed, expected, "start one sweep for each value")
+        expected = "one value, since this key cannot change the result of a run"
+        raise invalid_value(key, listed, expected, "choose one")
     if "${" in listed:
         # Points are named and compared by their values.
         expected = "no reference to another key"

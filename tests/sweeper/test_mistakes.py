@@ -109,7 +109,7 @@ SWEEPS = {
     "paths.outputs=null": "paths.outputs=None: expected a folder",
     "data=local data.root='~nosuchuser/x'": "data.root=~nosuchuser/x: expected a folder",
     "model.heads=1e999": "model.heads=inf: expected a finite number",
-    "trainer.threads=1,2": "trainer.threads=1,2: expected one value, since it cannot change the",
+    "trainer.threads=1,2": "trainer.threads=1,2: expected one value, since this key cannot",
     "experiment=fig3 ++experiment.arms.fixed.grid={trainer.threads:[1,2]}": "keys that can change",
     "experiment=fig1 experiment.tune.seeds=[7]": "is not tuned; add experiment.tuned=true, or",
 }
