@@ -30,6 +30,7 @@ from sweeper.results.design import (
     knee,
     larger_heads_gain_more,
     most_heads_lose,
+    not_used,
     numbered,
     over,
     read_at,
@@ -253,7 +254,7 @@ def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> State
             f"The claim compares the arm {equal} with arms whose head sizes differ between "
             "layers, but there is no such arm; add one."
         )
-    parts = []
+    parts, paired = [], set[tuple[str, ...]]()
     for arm in others:
         rivals = design.of(arm)
         of_size = {(at(p, "model.heads"), at(p, "params_total")): p for p in rivals}
@@ -266,6 +267,7 @@ def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> State
         for one in by("model.heads", design.of(equal)):
             if other := of_size.get((at(one, "model.heads"), at(one, "params_total"))):
                 weights += [(1, one), (-1, other)]
+                paired |= {one.key, other.key}
         if not weights:
             raise Unanswerable(
                 f"No model of the arm {arm} has as many heads and parameters as one of the arm "
@@ -273,7 +275,9 @@ def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> State
             )
         scaled = [(sign / (len(weights) // 2), one) for sign, one in weights]
         parts.append(Contrast(f"one size in all layers over {arm} sizes", scaled))
-    return All(parts)
+    unpaired = sum(point.key not in paired for point in design.points)
+    why = "no model of another arm has equally many heads and parameters"
+    return All(parts, not_used(unpaired, why))
 
 
 def bottleneck_limits_heads(design: Design, *, large: str = "large") -> Statement:

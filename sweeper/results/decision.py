@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from sweeper.results.design import (
+    All,
     Contrast,
     Statement,
     Unanswerable,
@@ -301,7 +302,10 @@ class Question:
             depends = self.decision is not self._decision(chosen)
             obstacle = self.obstacle or (_DEPENDS if depends else None)
             text = explain(self.decision, listed, self.terms, obstacle, price)
-            text = f"{text} {why_no_speedup(self.evidence, self.contrasts)}".rstrip()
+            remarks = [why_no_speedup(self.evidence, self.contrasts)]
+            if isinstance(self.statement, All):
+                remarks.insert(0, self.statement.left_out)
+            text = " ".join([text, *filter(None, remarks)])
         return Verdict(self.name, self.decision, text, numbers, self.measure)
 
     def price(self) -> Price | None:

@@ -53,9 +53,15 @@ class Contrast:
 
 @dataclass(frozen=True)
 class All:
-    """The claim that all parts hold."""
+    """The claim that all parts hold.
+
+    Attributes:
+        parts: the combined statements.
+        left_out: a sentence on points of the experiment that the claim does not use, or "".
+    """
 
     parts: Sequence["Statement"]
+    left_out: str = ""
 
 
 @dataclass(frozen=True)
@@ -171,7 +177,7 @@ def with_alternatives(
     """
     if not isinstance(statement, Contrast):
         parts = [with_alternatives(part, average) for part in statement.parts]
-        return type(statement)(parts)
+        return replace(statement, parts=parts)
     if not any(point.alternatives for _, point in statement.weights):
         return statement
     totals: dict[int, float] = defaultdict(float)
@@ -448,9 +454,11 @@ def most_heads_lose(
         shared: the sizes that the points of a group share, in words.
     """
     parts: list[Statement] = []
+    unused = 0
     for where, points in found:
         *fewer, most = by("model.heads", points)
         if not fewer:
+            unused += 1
             continue
         heads = f"{at(most, 'model.heads'):.0f} at {where}"
         words = [plural(int(at(p, "model.heads")), "head") for p in fewer]
@@ -464,7 +472,12 @@ def most_heads_lose(
             f"No two points with different numbers of heads have equal {shared}; add such "
             "points to the experiment's grid."
         )
-    return All(parts)
+    return All(parts, not_used(unused, f"no other point has equal {shared}"))
+
+
+def not_used(points: int, why: str) -> str:
+    """Return a sentence on the number of points that a claim does not use; "" if there are none."""
+    return f"Not used, because {why}: {plural(points, 'point')}." if points else ""
 
 
 def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
@@ -504,15 +517,21 @@ def knee(curve: Collection[Point], expected: int) -> list[Contrast]:
             f"The claim needs head sizes {expected - 1} and {expected} for sequence length "
             f"{length:.0f}; add them to the experiment's grid."
         )
+    smallest = round(min(by_size))
+    untried = [size for size in range(smallest, expected) if size not in by_size]
+    if untried:
+        raise Unanswerable(
+            f"The claim needs every head size from {smallest} to {expected} for sequence length "
+            f"{length:.0f}, but {untried[0]} is missing; add it to the experiment's grid."
+        )
     order = math.log(10)
 
     def fall(better: int, worse: int, above: float) -> Contrast:
         words = f"heads of {better} over {worse} for n = {length:.0f}"
         return Contrast(words, [(1.0, by_size[better]), (-1.0, by_size[worse])], above)
 
-    earlier = range(round(min(by_size)) + 1, expected)
-    pairs = ((size - 1, size) for size in earlier if {size - 1, size} <= by_size.keys())
+    earlier = range(smallest + 1, expected)
     return [
         fall(expected, expected - 1, order),
-        *(fall(*pair, -order) for pair in pairs),
+        *(fall(size - 1, size, -order) for size in earlier),
     ]

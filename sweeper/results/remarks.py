@@ -206,6 +206,19 @@ def marks_in_words(points: Collection[Point], *spreads: Spreads) -> list[str]:
     ]
 
 
+def one_pretraining(table: Table, points: Collection[Point]) -> list[str]:
+    """Return a sentence if all seeds of a point start from the same run, so that they depend."""
+    parents = {row["run"]: row.get("parent") for row in table.rows}
+    for point in points:
+        of_seeds = [parents[run] for run in point.runs.values()]
+        if len(of_seeds) > 1 and of_seeds[0] and len(set(of_seeds)) == 1:
+            return [
+                "All seeds of a point start from one pre-training, so intervals leave out the "
+                "spread between pre-trainings."
+            ]
+    return []
+
+
 def scores_of_baselines(table: Table) -> list[str]:
     """Return sentences on the scores of baselines, one for each metric that has such scores.
 

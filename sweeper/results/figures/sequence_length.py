@@ -1,6 +1,7 @@
 """The metric over head size, as the difference from the model with the largest heads.
 
-Each arm and sequence length n has a curve.
+Each arm and sequence length n has a curve. Differences are taken seed by seed, so that intervals
+are those of the difference.
 
 Triangles above the panel, in the colours of the curves, mark the head sizes at which the error
 collapses in experiment=theorem1: n / 2 with a causal mask, n - 1 without one.
@@ -15,6 +16,7 @@ from matplotlib.figure import Figure
 from sweeper.results import layout, panel
 from sweeper.results.figures.theorem1 import ABOVE, HEAD_SIZE, LENGTH
 from sweeper.results.points import Point, judged_points
+from sweeper.results.remarks import span
 from sweeper.results.table import Table, label
 
 _LABEL_LETTERS = 36  # a line of the y-axis label has at most this many characters
@@ -33,13 +35,21 @@ def draw(table: Table) -> Figure:
         if length is not None:
             groups.setdefault((point.arm, length), []).append(point)
 
+    for own in groups.values():
+        own.sort(key=lambda point: point.at(HEAD_SIZE) or 0.0)
     found = [point for own in groups.values() for point in _above_largest(own)]
     curves = panel.Curves(table, found, by=lambda point: point.at(LENGTH))
 
     figure, [axes] = layout.panels(1)
     curves.draw(axes, HEAD_SIZE, guided=False)
+    # By definition, the difference of the largest head is 0.
+    largest = [own[-1].at(HEAD_SIZE) for own in groups.values()]
+    axes.axhline(0, zorder=1, **panel.GUIDE)
+    axes.update_datalim([(size, 0) for size in largest])
+    axes.autoscale_view()
+
     metric, bracket, unit = label(table.metric).partition(" (")
-    words = f"{metric} minus that of the largest head{bracket}{unit}"
+    words = f"{metric} minus that with heads of {span(largest)}{bracket}{unit}"
     axes.set_ylabel("\n".join(textwrap.wrap(words, _LABEL_LETTERS)))
 
     low, high = axes.get_xlim()
@@ -57,18 +67,19 @@ def draw(table: Table) -> Figure:
 
 
 def _above_largest(points: list[Point]) -> list[Point]:
-    """Subtract the mean of the point with the largest head from the values of all points.
+    """Return all points but the last, as differences from the last for each seed that both have.
 
-    Return [] if that point has no value.
+    `points` are sorted by head size.
     """
-    *_, largest = sorted(points, key=lambda point: point.at(HEAD_SIZE) or 0.0)
-    if not largest.values:
-        return []
+    *smaller, largest = points
     return [
         replace(
             point,
-            values={seed: v - largest.mean for seed, v in point.values.items()},
+            values={
+                seed: point.values[seed] - largest.values[seed]
+                for seed in point.values.keys() & largest.values.keys()
+            },
             bounds=(-math.inf, math.inf),
         )
-        for point in points
+        for point in smaller
     ]

@@ -467,6 +467,7 @@ def test_one_size_in_all_layers_is_compared_with_schedules(rising, falling, expe
     add(sweep, "rising", Model(64, 3, 99), 3.0, {"model.heads": 3, "x": 1})
     found = judged(sweep, EQUAL)
     assert found.verdict == expected
+    assert "heads and parameters: 1 point." in found.sentence
     if expected == NOT:  # what contradicts the claim is named first
         assert "over falling sizes worse by" in found.effect
         assert found.sentence.startswith(found.effect[0].upper() + found.effect[1:])
@@ -672,3 +673,21 @@ def test_gains_are_compared_at_one_width(claim):
     add(sweep, one, Model(64, 3, 8), 50.0, {"model.head_size": 8})
     words = f"Points of {one} and {other} differ in width"
     assert words in why_open(sweep, claim)
+
+
+def test_a_verdict_counts_the_points_that_its_claim_does_not_use():
+    heads = [(64, 2, 32), (64, 4, 16), (64, 8, 8), (96, 8, 12)]
+    models = [("standard", Model(*sizes), 40.0 + sizes[1], {}) for sizes in heads]
+    found = judged(of(models), WORSENS)
+    assert "no other point has equal embedding size" in found.sentence
+    assert ": 1 point." in found.sentence
+    assert "Not used" not in judged(of(models[:3]), WORSENS).sentence
+
+
+def test_a_knee_needs_every_smaller_head_size():
+    """Between untried sizes, the error could also collapse."""
+    sweep = theorem1()
+    sweep.points = [p for p in sweep.points if p["values"]["model.head_size"] != 2]
+    found = verdicts(sweep)[N_MINUS_1]
+    assert found.verdict == OPEN
+    assert "but 2 is missing" in found.sentence
