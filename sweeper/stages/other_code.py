@@ -69,18 +69,21 @@ def of_other_code(
 
     def files(id: str) -> list[str] | None:
         if id not in found:
-            status, parent = statuses[id], plan.runs[id].parent
-            found[id] = []
-            if status.attempt and status.state in _ENDED:
-                found[id] = changes.since(store.run(id), status.attempt)
-            if parent and status.attempt and status.state in _ENDED:
-                of_parent = files(parent) if parent in plan.runs else []
-                found[id] = (
-                    found[id]
-                    or of_parent
-                    or _weights_changed(store, id, status.attempt, parent)
-                )
+            found[id] = differences(id)
         return found[id]
+
+    def differences(id: str) -> list[str] | None:
+        """Return the files that changed since a run ended or began; None if this is unknown."""
+        status, parent = statuses[id], plan.runs[id].parent
+        if not status.attempt or status.state not in _ENDED:
+            return []
+        every = [changes.since(store.run(id), status.attempt)]
+        if parent:
+            every.append(files(parent) if parent in plan.runs else [])
+            every.append(_weights_changed(store, id, status.attempt, parent))
+        if changed := next(filter(None, every), None):
+            return changed
+        return None if None in every else []
 
     done = [run for run in plan.runs if statuses[run].state is State.DONE]
     begun = [run for run in plan.runs if run not in {*done} and files(run)]

@@ -107,15 +107,6 @@ def test_the_plan_names_the_changed_file_and_the_way_to_train_again(tmp_path):
         refuse_mixing(found)
 
 
-def test_code_whose_copy_is_gone_is_unknown(tmp_path):
-    plan = trained(tmp_path, TODAY, 0)
-    (tmp_path / "code").rename(tmp_path / "elsewhere")
-    found = compared(plan, SCALED)
-    [line] = in_words(found, retrain=False)
-    assert line.startswith("1 finished run may have been trained with other code")
-    assert not found.again
-
-
 def child_of(parent, run):
     """Return the run as a child of another."""
     return replace(run, config={**run.config, "parent": parent})
@@ -126,6 +117,17 @@ def test_a_child_of_a_run_of_other_code_is_of_other_code(tmp_path):
     child = child_of("lm1b-s0", new.runs["lm1b-s1"])
     plan = replace(old, runs={**old.runs, child.id: child})
     assert compared(plan, SCALED).again == {"lm1b-s0", "lm1b-s1"}
+
+
+def test_code_whose_copy_is_gone_is_unknown_also_for_children(tmp_path):
+    plan = trained(tmp_path, TODAY, 0)
+    child = child_of("lm1b-s0", trained(tmp_path, TODAY, 1).runs["lm1b-s1"])
+    plan = replace(plan, runs={**plan.runs, child.id: child})
+    (tmp_path / "code").rename(tmp_path / "elsewhere")
+    found = compared(plan, SCALED)
+    [line] = in_words(found, retrain=False)
+    assert line.startswith("2 finished runs may have been trained with other code")
+    assert not found.again
 
 
 def test_a_run_that_diverged_with_other_code_is_trained_again(tmp_path):

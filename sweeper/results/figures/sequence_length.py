@@ -30,20 +30,19 @@ _BIDIRECTIONAL: layout.Style = {
 def draw(table: Table) -> Figure:
     """Draw a table whose points differ in sequence length and head size."""
     groups: dict[tuple[str, float], list[Point]] = {}
-    for point in judged_points(table, table.metric):
+    ordered = sorted(judged_points(table, table.metric), key=_head_size)
+    for point in ordered:
         length = point.at(LENGTH)
         if length is not None:
             groups.setdefault((point.arm, length), []).append(point)
 
-    for own in groups.values():
-        own.sort(key=lambda point: point.at(HEAD_SIZE) or 0.0)
     found = [point for own in groups.values() for point in _above_largest(own)]
     curves = panel.Curves(table, found, by=lambda point: point.at(LENGTH))
 
     figure, [axes] = layout.panels(1)
     curves.draw(axes, HEAD_SIZE, guided=False)
     # By definition, the difference of the largest head is 0.
-    largest = [own[-1].at(HEAD_SIZE) for own in groups.values()]
+    largest = [_head_size(own[-1]) for own in groups.values()]
     axes.axhline(0, zorder=1, **panel.GUIDE)
     axes.update_datalim([(size, 0) for size in largest])
     axes.autoscale_view()
@@ -64,6 +63,10 @@ def draw(table: Table) -> Figure:
     for marker, words in ((ABOVE, "n / 2"), (_BIDIRECTIONAL, "n - 1")):
         legend.append(panel.sample(words, color=layout.FAINT_INK, **marker))
     return panel.finish(figure, 170, legend, curves)
+
+
+def _head_size(point: Point) -> float:
+    return point.at(HEAD_SIZE) or 0.0
 
 
 def _above_largest(points: list[Point]) -> list[Point]:
