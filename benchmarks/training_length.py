@@ -10,7 +10,6 @@ import headroom_attention as headroom
 from benchmarks.measure import TEXTS, in_per_cent, replace_tables, table
 
 METRIC = "test/perplexity"
-BASELINE = "more"  # 16 heads of 32
 MARGIN = "1%"  # the margin of all claims about language models
 ARMS = {"large": "2 heads of 32", "small": "32 heads of 2", "more": "16 heads of 32"}
 STARTS = {"matrix": "whole matrix", "head": "per head"}
@@ -71,9 +70,14 @@ def by_start(runs: pd.DataFrame) -> str:
                 if own.empty:
                     continue
                 scores = [_list(_scores(own, arm)) for arm in ARMS]
-                gain = _differences(of_text, steps, start)["large"]
-                rows.append((name, f"{steps:,}", words, *scores, gain.reverse()))
-    head = ("text", "steps", "start", *ARMS.values(), "16 heads better than 2 by")
+                gain = _differences(own, "more")["large"].reverse()
+                small = _differences(own, "large").get("small")
+                loss = small.reverse() if small else ""
+                rows.append((name, f"{steps:,}", words, *scores, gain, loss))
+    head = (
+        *("text", "steps", "start", *ARMS.values()),
+        *("16 heads better than 2 by", "2 heads better than 32 by"),
+    )
     return table(head, rows)
 
 
@@ -88,8 +92,8 @@ def by_spending(runs: pd.DataFrame) -> str:
                 spent = _scores(own, arm)
                 if spent.empty:
                     continue
-                scores = (_list(spent), _list(_scores(own, BASELINE)))
-                gain = _differences(of_text, steps, "head")[arm]
+                scores = (_list(spent), _list(_scores(own, "more")))
+                gain = _differences(own, "more")[arm]
                 rows.append((name, words, f"{steps:,}", *scores, str(gain)))
     head = ("text", "model", "steps", "perplexity", ARMS["more"], "better by")
     return table(head, rows)
@@ -142,7 +146,7 @@ def _list(scores: pd.Series) -> str:
 
 
 class Difference(NamedTuple):
-    """The lead of an arm over 16 heads of 32.
+    """The lead of an arm over a baseline arm.
 
     Attributes:
         ends: the mean log ratio, and the ends of its interval; only the mean with few seeds.
@@ -155,7 +159,7 @@ class Difference(NamedTuple):
     price: int | None = None
 
     def reverse(self) -> str:
-        """Return by how many per cent 16 heads of 32 are better than the arm."""
+        """Return by how many per cent the baseline is better than the arm."""
         value, *interval = (-end for end in self.ends)
         return str(self._replace(ends=(value, *reversed(interval))))
 
@@ -169,29 +173,29 @@ class Difference(NamedTuple):
         )
 
 
-def _differences(runs: pd.DataFrame, steps: int, start: str) -> dict[str, Difference]:
-    """Compare each arm of ARMS and SPENT with 16 heads of 32, at one text, length and start.
+def _differences(runs: pd.DataFrame, baseline: str) -> dict[str, Difference]:
+    """Compare each arm of ARMS and SPENT with a baseline arm.
 
     Arms with enough seeds are judged together. So they share the estimate of the spread, and the
     probability of a wrong verdict. The arms of `by_head_size` answer another question. Their claims
     are judged in docs/results/night.
+
+    Args:
+        runs: the runs of one text, number of steps and initialisation.
+        baseline: the name of the arm that the others are compared with.
     """
-    own = runs[
-        (runs["trainer.steps"] == steps)
-        & (runs["model.attention.glorot"] == start)
-        & runs["arm"].isin([*ARMS, *SPENT])
-    ]
+    own = runs[runs["arm"].isin([*ARMS, *SPENT])]
     scores = own.rename(columns={METRIC: "value"})[["arm", "seed", "value"]]
     logs = np.log(scores.pivot(index="seed", columns="arm", values="value"))
     found = {}
-    for arm in logs.columns.drop(BASELINE):
-        gains = (logs[BASELINE] - logs[arm]).dropna()
+    for arm in logs.columns.drop(baseline):
+        gains = (logs[baseline] - logs[arm]).dropna()
         found[arm] = Difference((gains.mean(),), len(gains))
 
     judged = [arm for arm, one in found.items() if one.seeds >= FEWEST_SEEDS]
     if judged:
-        pooled = scores[scores["arm"].isin([BASELINE, *judged])]
-        options = {"better": "lower", "margin": MARGIN, "baseline": BASELINE}
+        pooled = scores[scores["arm"].isin([baseline, *judged])]
+        options = {"better": "lower", "margin": MARGIN, "baseline": baseline}
         for verdict in headroom.judge(pooled, **options):
             [contrast] = verdict.numbers["contrasts"]
             ends = tuple(contrast[key] for key in ("value", "low", "high"))

@@ -17,6 +17,7 @@ from sweeper.results.points import (
 from sweeper.results.remarks import (
     caveats,
     not_learned,
+    one_pretraining,
     origin,
     scores_of_baselines,
     span,
@@ -184,22 +185,16 @@ def _paper(key: str, words: str, columns: Sequence[Data]) -> Line:
 def notes_below(table: Table) -> Iterator[str]:
     """Yield the notes to print below a table."""
     yield from origin(table)
-    counts = {len(p.runs) for measure in measures(table) for p in measure.points(table)}
+    points = [point for one in measures(table) for point in one.points(table)]
+    counts = {len(point.runs) for point in points}
     if counts:
         seeds = span(sorted(counts))
         over_seeds = f"Mean ± standard deviation over {seeds} seeds."
         yield over_seeds if max(counts) > 1 else "One seed."
 
     if table.experiment.get("finetune"):
-        rows = [row for row in table.rows if row.get("parent")]
-        settings = {(row["arm"], row["point"]) for row in rows}
-        parents = {(row["arm"], row["point"], row["parent"]) for row in rows}
-        pretraining = (
-            "Each setting has one pre-training; seeds differ only in fine-tuning."
-        )
-        if len(parents) > len(settings):
-            pretraining = "Each seed has its own pre-training."
-        yield f"{pretraining} Parameters are those of the pre-trained model."
+        yield "Parameters are those of the pre-trained model."
+    yield from one_pretraining(table, points)
 
     yield from scores_of_baselines(table)
     yield from standing(table)

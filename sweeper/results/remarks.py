@@ -213,8 +213,8 @@ def one_pretraining(table: Table, points: Collection[Point]) -> list[str]:
         of_seeds = [parents[run] for run in point.runs.values()]
         if len(of_seeds) > 1 and of_seeds[0] and len(set(of_seeds)) == 1:
             return [
-                "All seeds of a point start from one pre-training, so intervals leave out the "
-                "spread between pre-trainings."
+                "All seeds of a point start from one pre-training, so the spread between "
+                "pre-trainings is unknown."
             ]
     return []
 
