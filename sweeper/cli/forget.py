@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
 from sweeper.results.table import files_made_of
 from sweeper.stages.publish import relative_path
+from sweeper.stages.terminal import print_lines
 from sweeper.store import mirrors
 from sweeper.store.asked import HISTORY, note_forgotten
 from sweeper.store.errors import UserError, as_typed, sanitize
@@ -91,8 +91,7 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
     mirrored = [path for run in removal.runs for path in mirrors.folders(outputs, run)]
     removal = replace(removal, files=[*removal.files, *mirrored])
 
-    for line in _listed(store, removal):
-        console.print(Text(line), soft_wrap=True)
+    print_lines(console, *_listed(store, removal))
 
     if not yes:
         if not sys.stdin.isatty():

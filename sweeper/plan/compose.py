@@ -98,20 +98,15 @@ class Composer:
             plain = _plain(self.compose(key))
             whole = {name: value for name, value in plain.items() if name != "hydra"}
             refuse_tree(whole)
-            self._templates[key] = RunTemplate(
-                whole, plain["hydra"]["runtime"]["choices"]
-            )
+            self._templates[key] = RunTemplate(whole)
         return self._templates[key]
 
 
 class RunTemplate:
     """A composed config. Its method `run` copies it and sets the values of one run."""
 
-    def __init__(
-        self, whole: Mapping[str, Any], choices: Mapping[str, str | None] | None = None
-    ) -> None:
+    def __init__(self, whole: Mapping[str, Any]) -> None:
         self._whole = whole
-        self._choices = choices or {}
         self._raw = {k: v for k, v in whole.items() if k not in NOT_PART_OF_A_RUN}
         self._interpolated = "${" in repr(self._raw)
 
@@ -137,13 +132,6 @@ class RunTemplate:
             for key, value in leaves(self._raw).items()
             if isinstance(value, str) and "${" in value
         }
-
-    def has_value(self, key: str, value: Any) -> bool:
-        """Return whether `key` has this value. For a config group, compare the chosen option."""
-        if key in self._choices:
-            return bool(self._choices[key] == value)
-        found = leaves(self._whole).get(key)
-        return type(found) is type(value) and bool(found == value)
 
     def has(self, key: str) -> bool:
         """Return whether the config accepts this dotted key.

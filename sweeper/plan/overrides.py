@@ -20,7 +20,7 @@ from hydra.core.override_parser.types import (
 )
 from hydra.errors import HydraException
 
-from sweeper.plan.compose import Composer, RunTemplate
+from sweeper.plan.compose import Composer
 from sweeper.plan.experiment import Experiment
 from sweeper.plan.grid import check_size
 from sweeper.plan.hydra_errors import explained
@@ -217,73 +217,20 @@ def name_of(
 
     The name begins with that of the experiment. Without an experiment, it begins with `grid` if a
     key other than `seed` is swept, else with `run`. If overrides can change results, append a hash
-    of these overrides. Ignore an override that repeats the value in the config, both without the
-    other overrides and with the chosen config groups. Also ignore `seed` if it only adds seeds to
+    of these overrides. Leave out `scale` if it is the default, and `seed` if it only adds seeds to
     those of the config.
     """
     base = "grid" if command_line.axes.keys() - {"seed"} else "run"
     if experiment:
         base = experiment.yaml
     given = {**command_line.axes, **command_line.values}
+    changes = {key: value for key, value in given.items() if can_change_results(key)}
+
     plain = composer.base([f"experiment={experiment.yaml}"] if experiment else [])
+    if changes.get("scale") == plain.resolved["scale"]["name"]:
+        del changes["scale"]
     own_seeds = experiment.seeds if experiment else [plain.run({})["seed"]]
-    arms = experiment.arms.values() if experiment else ()
-    varied = {key for arm in arms for key in (*arm.set, *arm.swept)}
-
-    def changes_results(key: str, value: Any) -> bool:
-        if not can_change_results(key):
-            return False
-        if key == "seed":
-            return not {*own_seeds} <= {
-                *(value if key in command_line.axes else [value])
-            }
-        if key in command_line.axes or key in varied or key.startswith("experiment."):
-            return True
-        if not plain.has_value(key, value):
-            return True
-        return any(
-            template.has(key) and not template.has_value(key, value)
-            for template in _with_groups(command_line, experiment, composer)
-        )
-
-    changes = {
-        key: value for key, value in given.items() if changes_results(key, value)
-    }
+    seeds = command_line.axes.get("seed") or [command_line.values.get("seed")]
+    if {*own_seeds} <= {*seeds}:
+        del changes["seed"]
     return f"{base}-{digest_of(changes)[:8]}" if changes else base
-
-
-def _with_groups(
-    command_line: CommandLine, experiment: Experiment | None, composer: Composer
-) -> list[RunTemplate]:
-    """Return the configs that overrides of single keys change.
-
-    One of them has the config groups that the command line fixes. Each of the others also has the
-    groups of an arm, with one option that the arm or the command line sweeps, or a task on which
-    the experiment fine-tunes.
-    """
-    fixed = {
-        key: text
-        for key, text in command_line.fixed.items()
-        if composer.is_group(key) and can_change_results(key)
-    }
-    common = [f"experiment={experiment.yaml}"] if experiment else []
-    common += fixed.values()
-
-    def free(axes: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            key: value
-            for key, value in axes.items()
-            if composer.is_group(key) and key not in fixed
-        }
-
-    choices: list[dict[str, Any]] = [{}]
-    arms = [*experiment.arms.values()] if experiment else []
-    for own, grid in ((arm.set, arm.grid) for arm in arms) if arms else [({}, {})]:
-        swept = free({**grid, **command_line.axes})
-        options = [{key: one} for key, values in swept.items() for one in values]
-        choices += [{**free(own), **option} for option in (options or [{}])]
-    choices += [{"task": task} for task in (experiment.finetune if experiment else ())]
-    return [
-        composer.base([*common, *(f"{key}={value}" for key, value in own.items())])
-        for own in choices
-    ]

@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cache
 
 from sweeper.run.backend import Backend, Job
 from sweeper.run.failures import Breaker, Watchdog, hours
 from sweeper.run.options import SweepOptions
 from sweeper.store.attempts import Cause
 from sweeper.store.liveness import send
-from sweeper.store.runs import Run, RunStore, State, Status, running
+from sweeper.store.runs import RunStore, State, Status, running
 
 POLL_S = 0.5  # seconds between two checks for ended jobs, and between two updates of the display
 # If more runs than this are running, poll each run less often. This spares the file server.
@@ -93,9 +94,9 @@ class StatusPoller:
     store: RunStore
     interval_s: float
     _due: float = 0.0
-    _runs: dict[str, Run] = field(default_factory=dict)
-    _done: set[str] = field(default_factory=set)
-    _next: tuple[str, float, State] = ("", 0.0, State.NEW)
+
+    def __post_init__(self) -> None:
+        self._run = cache(self.store.run)
 
     def poll(self, states: Sequence[JobState]) -> bool:
         """Update the status of each run in `states`. If it is too early, return False instead."""
@@ -104,10 +105,7 @@ class StatusPoller:
             return False
         self._due = now + self.interval_s * max(1.0, len(states) / MANY)
         for state in states:
-            name, known = state.job.run, state.status
-            run = self._runs.get(name) or self._runs.setdefault(
-                name, self.store.run(name)
-            )
+            run, known = self._run(state.job.run), state.status
             if known and known.state is State.NEW and not run.attempts():
                 continue
             heartbeat = None
@@ -118,25 +116,6 @@ class StatusPoller:
             else:
                 state.status = run.status()
         return True
-
-    def before_start(self, run: str) -> State:
-        """Return the state of the run that is the next to start.
-
-        Read the state from disk at most once in `interval_s` seconds.
-        """
-        asked, until, state = self._next
-        now = time.monotonic()
-        if asked != run or now >= until:
-            state = self.store.run(run).status().state
-            if state not in (State.DONE, State.RUNNING):
-                self._next = run, now + self.interval_s, state
-        return state
-
-    def done(self, run: str) -> bool:
-        """Return whether a run outside the schedule is done. Cache True, which never changes."""
-        if run not in self._done and self.store.run(run).status().state is State.DONE:
-            self._done.add(run)
-        return run in self._done
 
 
 @dataclass
@@ -180,6 +159,7 @@ class Schedule:
         hang_s, grace_s = self.policy.hang_after_s, self.policy.hang_grace_s
         self.watchdog = Watchdog(hang_s, grace_s) if hang_s else None
         self.poller = StatusPoller(self.store, self.backend.poll_s)
+        self._is_done = cache(self._read_done)
         ordered = sorted(self.jobs, key=lambda job: (job.rank, -job.cost))
         self.states = {job.run: JobState(job) for job in ordered}
 
@@ -202,20 +182,19 @@ class Schedule:
         """Start jobs until no slot is free. Return whether any jobs are still waiting."""
         if self.breaker.tripped:
             return False
-        room = True
+        full = False
         for state in self._startable():
-            before = self.poller.before_start(state.job.run) if room else None
+            slot = None if full else self.backend.grant(state.job, self._free())
+            if slot is None:
+                full = True
+                continue
+            before = self.store.run(state.job.run).status().state
             if before is State.DONE:
                 self._move(state, Phase.DONE)
             elif before is State.RUNNING:
                 self._adopt(state)
-            elif (
-                room
-                and (slot := self.backend.grant(state.job, self._free())) is not None
-            ):
-                self._start(state, slot)
             else:
-                room = False
+                self._start(state, slot)
         return bool(self._in(Phase.WAITING))
 
     def _start(self, state: JobState, slot: int) -> None:
@@ -417,7 +396,11 @@ class Schedule:
             return Phase.DONE
         if parent in self.states:
             return self.states[parent].phase
-        return Phase.DONE if self.poller.done(parent) else Phase.FAILED
+        # The parent of a run may be outside the schedule.
+        return Phase.DONE if self._is_done(parent) else Phase.FAILED
+
+    def _read_done(self, run: str) -> bool:
+        return self.store.run(run).status().state is State.DONE
 
     def _in(self, phase: Phase) -> list[JobState]:
         return [state for state in self.states.values() if state.phase is phase]

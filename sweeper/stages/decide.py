@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rich.text import Text
-
 from sweeper.plan.plan import Plan, Rounds
 from sweeper.plan.seeds import with_seeds
 from sweeper.results.collect import Records, before_training
@@ -19,6 +17,7 @@ from sweeper.results.judge import check_decidable, decidable
 from sweeper.results.verdict import Decision
 from sweeper.run.backend import device_hours
 from sweeper.run.options import SweepOptions
+from sweeper.stages.terminal import print_lines
 from sweeper.stages.train import Executor
 from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.numbers import plural
@@ -172,7 +171,7 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
             break
         now = following
     executor.freeze(now.plan, {}, now.before)
-    executor.console.print(Text(_summary(executor, now, progress)), soft_wrap=True)
+    print_lines(executor.console, _summary(executor, now, progress))
     return executor.done(now.plan)
 
 
@@ -223,7 +222,7 @@ def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
     runs = plural(len(now.seconds), "run")
     cost = f"about {_device_hours(now.plan, now.seconds):.2g} device hours"
     head = f"round {len(now.before) + 1}, {runs}, {cost}: {now.purpose}"
-    executor.console.print(Text(head), soft_wrap=True)
+    print_lines(executor.console, head)
     executor.train(now.plan, left, estimate=now.seconds, rounds=now.before)
 
 

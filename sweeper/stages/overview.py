@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.text import Text
 
 from sweeper.plan.plan import Plan
 from sweeper.plan.show import print_plan
@@ -17,6 +16,7 @@ from sweeper.run.makespan import makespan, remaining, share_done
 from sweeper.run.options import SweepOptions
 from sweeper.size_server import size_server
 from sweeper.stages.other_code import in_words, of_other_code
+from sweeper.stages.terminal import print_lines
 from sweeper.store.changes import Changes
 from sweeper.store.errors import sanitize
 from sweeper.store.files import make_directory, publish_json, read_object
@@ -53,12 +53,12 @@ class Overview:
         """
         statuses = {run: self.store.run(run).status() for run in plan.runs}
         other_code = of_other_code(plan, self.store, self.changes, statuses)
-        for line in in_words(
+        warnings = in_words(
             other_code,
             retrain=bool(self.options.retrain),
             accepted=self.options.accept_mixed_code,
-        ):
-            self._print(line, style="bold")
+        )
+        print_lines(self.console, *warnings, style="bold")
         if self.options.retrain:
             anew = Status(State.NEW, "trained again", 0)
             statuses |= dict.fromkeys(other_code.again, anew)
@@ -66,8 +66,7 @@ class Overview:
         print_plan(self.console, plan, statuses, verbose=verbose)
         left = [run for run in plan.runs if statuses[run].state is not State.DONE]
         estimate = self.print_cost(plan, left)
-        for line in budgets:
-            self._print(line)
+        print_lines(self.console, *budgets)
         if final:
             self.print_replaced(plan)
         return estimate
@@ -79,7 +78,7 @@ class Overview:
                 f"{name}: this sweep replaces the results of another command, whose runs stay on "
                 f"disk. To restore those results, run {command_of(before)}"
             )
-            self._print(sanitize(words, 1000))
+            print_lines(self.console, sanitize(words, 1000))
 
     def print_prices(self, plan: Plan, estimate: Mapping[str, float]) -> None:
         """Print what deciding each claim is expected to cost, estimated from the finished runs."""
@@ -94,8 +93,7 @@ class Overview:
         """Print the cost of the runs `left`. Return the expected seconds of training, by run id.
 
         The time is estimated from similar finished runs. If there are none, a dry run prints a
-        range of times for a CPU, computed from this machine's speed. If the runs need a GPU, it
-        prints how to measure the time.
+        range of times for a CPU, computed from this machine's speed.
         """
         throughput = measured(plan, self.store, self.backend)
         runs, slots = [plan.runs[run] for run in left], self.backend.slots
@@ -106,14 +104,6 @@ class Overview:
                 f"To train: {plural(len(runs), 'run')}, {tokens:.3g} tokens, {flops:.3g} FLOPs, "
                 f"{slots} at a time{self._times(plan, runs, throughput)}."
             )
-            on_gpu = device_of(plan, self.backend) == "gpu"
-            known = all(map(throughput.knows, runs))
-            if on_gpu and self.options.dry_run and not known:
-                words = (
-                    f"The time on a GPU is unknown, since {self.store.outputs} has no GPU run of "
-                    "this size. To estimate it, train one run on a GPU and repeat this command."
-                )
-                self._print(sanitize(words, 1000), style="bold")
         return throughput.estimate(runs)
 
     def _times(self, plan: Plan, runs: Sequence[Record], throughput: Throughput) -> str:
@@ -124,10 +114,8 @@ class Overview:
             return (
                 f"; about {clock(seconds)} on a {device}, estimated from finished runs"
             )
-        if not self.options.dry_run:
+        if not self.options.dry_run or device == "GPU":
             return f"; the time on a {device} is unknown until similar runs have been measured"
-        if device == "GPU":
-            return ""
         threads = max(run.config["trainer"]["threads"] for run in runs)
         per_flop = 1 / (self._flops_per_second() * threads)
         least, most = (
@@ -150,9 +138,6 @@ class Overview:
             make_directory(path.parent)
             publish_json(path, known)
         return float(known[machine])
-
-    def _print(self, words: str, style: str = "") -> None:
-        self.console.print(Text(words, style=style), soft_wrap=True)
 
 
 def expected_seconds(

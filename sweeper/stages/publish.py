@@ -10,7 +10,6 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from rich.console import Console
-from rich.text import Text
 
 from sweeper.plan.experiment import SUFFIX
 from sweeper.results.collect import collect, write_tables
@@ -19,6 +18,7 @@ from sweeper.results.paper_tables import summarise
 from sweeper.results.summary import brief
 from sweeper.results.table import RunFiles, Table, exported
 from sweeper.run.schedule import Phase, Schedule
+from sweeper.stages.terminal import print_lines
 from sweeper.store.errors import Faults, UserError, as_typed, sanitize
 from sweeper.store.numbers import plural
 from sweeper.store.plans import newest, stem
@@ -97,7 +97,7 @@ def print_tables(
 ) -> list[Path]:
     """Print each table and its verdicts. Return the paths of the tables' files."""
     for table in tables:
-        _print_lines(console, "", *summarise(table), *lines(verdicts[table.name]))
+        print_lines(console, "", *summarise(table), *lines(verdicts[table.name]))
     return [exported(outputs, table) for table in tables]
 
 
@@ -118,9 +118,9 @@ def print_everything(
     tables, verdicts = collect_and_judge(outputs, experiments, faults=faults)
     judged = [table for table in tables if not table.name.endswith(SUFFIX)]
     if len(judged) == 1:
-        _print_lines(console, "", *summarise(judged[0]))
+        print_lines(console, "", *summarise(judged[0]))
     if rows := [*brief(tables, verdicts, console.width)]:
-        _print_lines(console, "", *rows)
+        print_lines(console, "", *rows)
 
     measured = [table for table in tables if is_measured(table)]
     write_figures(outputs, [t for t in measured if not is_drawn(outputs, t)], faults)
@@ -133,21 +133,15 @@ def print_everything(
     page = write_report(outputs, every, verdicts, faults=faults)
     # A figure that failed above fails again when the page is written. Print its error only once.
     errors = dict.fromkeys(sanitize(str(fault), 2000) for fault in faults)
-    _print_lines(console, *errors, *_in_wandb(tables))
+    print_lines(console, *errors, *_in_wandb(tables))
 
     figures = outputs / "figures"
     drawn = [figures / f"{stem(t.name)}.png" for t in measured if is_drawn(outputs, t)]
     heading = "Figures (also as .pdf and .svg) and tables:" if drawn else "Tables:"
     files = [f"  {relative_path(path)}" for path in (*drawn, outputs / "tables")]
     steps = _next_steps(outputs, page, tables, others=bool(rest))
-    _print_lines(console, "", heading, *files, "", *steps)
+    print_lines(console, "", heading, *files, "", *steps)
     return whole
-
-
-def _print_lines(console: Console, *lines: str | Text) -> None:
-    """Print lines without markup. The terminal wraps them."""
-    for line in lines:
-        console.print(line if isinstance(line, Text) else Text(line), soft_wrap=True)
 
 
 def _in_wandb(tables: Sequence[Table]) -> Iterator[str]:
@@ -215,19 +209,19 @@ def print_unfinished(
     unfinished = [s for s in schedule.states.values() if s.phase is not Phase.DONE]
     if unfinished:
         words = f"{len(unfinished)} of {plural(len(labels), 'run')} not done:"
-        _print_lines(console, Text(words, style="bold red"))
+        print_lines(console, words, style="bold red")
 
     begun = [state for state in unfinished if state.phase is not Phase.WAITING]
     if schedule.breaker.tripped:
         waiting = len(unfinished) - len(begun)
         left = f"{waiting} not started" if waiting else "No more runs start"
-        _print_lines(console, f"  {left}: {schedule.breaker.tripped}")
+        print_lines(console, f"  {left}: {schedule.breaker.tripped}")
     for state in begun:
         run = schedule.store.run(state.job.run)
         attempt = run.status().attempt
         log = run.path / "attempts" / f"{attempt:04d}" / "log.txt"
         where = f", log: {relative_path(log)}" if attempt > state.before else ""
-        _print_lines(console, f"  {labels[run.id]}: {state.reason}{where}")
+        print_lines(console, f"  {labels[run.id]}: {state.reason}{where}")
 
 
 def relative_path(path: Path) -> str:

@@ -12,8 +12,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
 from sweeper.plan.compose import Composer
 from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
@@ -49,9 +47,6 @@ class Untuned:
 
     def choose(self, executor: Executor) -> Plan:
         return self.judged
-
-    def spent(self) -> Iterable[str]:
-        return ()
 
 
 def sweep(
@@ -119,8 +114,6 @@ def sweep(
         done = judged is not None and _train(executor, judged, estimate)
     ended = stage.whole if judged else stage.trials
     readable = print_everything(console, ended.outputs, [*ended.experiments])
-    for line in stage.spent():
-        console.print(Text(line), soft_wrap=True)
     return 0 if done and readable else 1
 
 

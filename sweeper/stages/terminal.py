@@ -22,7 +22,7 @@ class Terminal(Console):
 
     def print_line(self, words: object) -> None:
         """Print text on one line, without wrapping and without interpreting markup."""
-        self.print(Text(str(words)), soft_wrap=True)
+        print_lines(self, str(words))
 
     def on_broken_pipe(self) -> NoReturn:
         """Raise UserError, which ends the command. rich calls this after a broken pipe."""
@@ -31,3 +31,10 @@ class Terminal(Console):
             "The output was closed before the command ended. Repeat the command to finish; files "
             "that were already written stay."
         )
+
+
+def print_lines(console: Console, *lines: str | Text, style: str = "") -> None:
+    """Print lines without interpreting markup. Long lines are not broken."""
+    for line in lines:
+        text = line if isinstance(line, Text) else Text(line, style)
+        console.print(text, soft_wrap=True)

@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
 from sweeper.plan.plan import Plan, Rounds
 from sweeper.plan.throughput import Throughput, measured
@@ -21,6 +20,7 @@ from sweeper.run.stop import Stopped, StopSignals
 from sweeper.size_server import SizeServer
 from sweeper.stages.other_code import RETRAIN, OtherCode, of_other_code, refuse_mixing
 from sweeper.stages.publish import LivePage, print_unfinished
+from sweeper.stages.terminal import print_lines
 from sweeper.store.asked import Terms, asked_in, asked_of, late_terms
 from sweeper.store.changes import Changes
 from sweeper.store.code import Code, pin
@@ -75,7 +75,7 @@ def prepare(
         lines = (read_bytes(log) or b"").decode(errors="replace").split("\n")
         for line in lines:
             if note := _note(line, retrain=retrain):
-                console.print(Text(sanitize(note, 1000)), soft_wrap=True)
+                print_lines(console, sanitize(note, 1000))
         if code != 0:
             reason = next((line for line in reversed(lines) if line.strip()), "")
             if code < 0:

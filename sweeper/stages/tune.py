@@ -20,8 +20,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from rich.text import Text
-
 from sweeper.plan.compose import RunTemplate
 from sweeper.plan.experiment import SUFFIX, Experiment, Tune, at_end, beyond
 from sweeper.plan.facts import Facts, Invalid
@@ -40,11 +38,11 @@ from sweeper.results.remarks import tuned_in_words
 from sweeper.results.table import Table, direction
 from sweeper.run.failures import hours
 from sweeper.size_server import SizeServer
+from sweeper.stages.terminal import print_lines
 from sweeper.stages.train import Executor
 from sweeper.store.attempts import Cause
 from sweeper.store.errors import invalid_value
 from sweeper.store.files import canonical
-from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
 
 
@@ -364,7 +362,7 @@ class Tuning:
                     "Some trials failed or were not started, so no values were chosen and no claim "
                     "was judged. Repeat the command to train these trials."
                 )
-                executor.console.print(Text(words, style="bold red"))
+                print_lines(executor.console, words, style="bold red")
                 return None
             self._train(executor, left)
         executor.freeze(self.trials, {})
@@ -372,7 +370,7 @@ class Tuning:
         assert self.judged is not None
         for name, described in self.judged.as_data()["experiments"].items():
             for line in tuned_in_words(described):
-                executor.console.print(Text(f"{name}: {line}"), soft_wrap=True)
+                print_lines(executor.console, f"{name}: {line}")
         return self.judged
 
     def budgets(self) -> Iterator[str]:
@@ -406,14 +404,6 @@ class Tuning:
             f"FLOPs as a share of the judged runs' FLOPs: {arms}; in total {price(begun, fewest)}; "
             f"at most {price(points, most)}."
         )
-
-    def spent(self) -> Iterator[str]:
-        """Yield a sentence about the hours that tuning each experiment took."""
-        for name in self.searches if self.judged else ():
-            trials, took = _hours(name + SUFFIX, self.store)
-            _, own = _hours(name, self.store)
-            share = f", {took / own:.0%} of the hours of the judged runs" if own else ""
-            yield f"{name}: tuning took {trials} trials, {took:.2g} device hours{share}."
 
     def _train(self, executor: Executor, left: Sequence[str]) -> None:
         throughput = executor.throughput(self.trials)
@@ -461,11 +451,3 @@ class Tuning:
             tuning=described,
         )
         return with_seeds(made, {})
-
-
-def _hours(experiment: str, store: RunStore) -> tuple[int, float]:
-    """Return the number of finished runs in an experiment's newest plan, and their device hours."""
-    points = newest(store.outputs)[experiment]["points"]
-    runs = {point["run"] for point in points if point["experiment"] == experiment}
-    done = [run for run in runs if store.run(run).result()]
-    return len(done), hours(store, done)

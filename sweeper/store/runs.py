@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 from sweeper.store import files
 from sweeper.store.attempts import Attempt, Cause, claim_attempt
 from sweeper.store.errors import UserError, invalid_value, sanitize
-from sweeper.store.identity import INTRODUCED_AS, NOT_IN_IDENTITY, leaves, matches_hash
+from sweeper.store.identity import INTRODUCED_AS, leaves, matches_hash
 from sweeper.store.liveness import POLL_S, Watcher, alive, wait_until_visible
 from sweeper.store.metrics import read_metrics
 from sweeper.store.records import FILE, Record
@@ -434,10 +434,10 @@ class RunStore:
         return sorted(name for name in names if (folder / name / "run.json").is_file())
 
     def freeze(self, record: Record) -> Run:
-        """Write the record of a run. If the run has a record, check that its config is the same.
+        """Write the record of a run. If it has one, update the keys that cannot change a result.
 
-        Keys that cannot change a result may differ. Their new values are written to the record,
-        unless the run is done. Raise UserError if another key differs.
+        All other keys are equal, because the run's id is their hash. The record of a finished run
+        stays as it is.
         """
         run = self.run(record.id)
         if not (run.path / FILE).is_file():
@@ -452,14 +452,6 @@ class RunStore:
         known, config = run.record(), json.loads(files.canonical(record.config))
         # As in run ids, 1 equals 1.0, and a missing key stands for its value in INTRODUCED_AS.
         old, new = (INTRODUCED_AS | leaves(one) for one in (known.config, config))
-        keys = sorted(old.keys() | new.keys())
-        differing = [key for key in keys if old.get(key, ...) != new.get(key, ...)]
-        for key in differing:
-            if key not in NOT_IN_IDENTITY and not key.startswith("logger."):
-                raise UserError(
-                    f"run {run.id} is already planned with another value of {sanitize(key)}. Move "
-                    f"{sanitize(run.path)} away, or choose another outputs folder."
-                )
-        if differing and not (run.path / "result.json").is_file():
+        if old != new and not (run.path / "result.json").is_file():
             replace(known, config=config).save(run.path, replace=True)
         return run

@@ -84,28 +84,6 @@ def test_a_hash_tells_apart_what_changes_results(base):
     assert described(f"{again} logger=none")[1] == name != other
 
 
-@pytest.mark.parametrize(
-    ("typed", "repeated", "changed"),
-    [
-        ("model.heads=2,4 scale=cpu", "task.joined=false", "trainer.steps=260"),
-        (
-            "model=decoder,today",
-            "model.tie_embeddings=true",
-            "model.normalisation=layer",
-        ),
-        ("experiment=today", "model.tie_embeddings=true", "model.normalisation=layer"),
-        ("experiment=table1", "model.dropout=0.0", "trainer.steps=450"),
-    ],
-)
-def test_a_hash_tells_apart_a_default_that_a_chosen_group_replaces(
-    typed, repeated, changed
-):
-    name, same, other = (
-        described(f"{typed}{more}")[1] for more in ("", f" {repeated}", f" {changed}")
-    )
-    assert name == same != other
-
-
 def test_a_hash_stays_the_same_in_later_versions():
     assert described(HASHED["grid"])[1] == "grid-72d70907"
     assert described(HASHED["fig1"])[1] == "fig1-bd048884"

@@ -98,7 +98,7 @@ SLOW = Mock(ask=lambda questions: [{"flops_per_second": 7}])
     ("accelerator", "words"),
     [
         ("auto", "18:21 to 1:13:21 on a CPU as fast as this machine's"),
-        ("gpu", "at a time.\nThe time on a GPU is unknown, since "),
+        ("gpu", "the time on a GPU is unknown until similar runs have been measured"),
     ],
 )
 def test_a_dry_run_in_a_fresh_folder_names_a_range_for_a_cpu_and_no_time_for_a_gpu(

@@ -445,19 +445,3 @@ def test_of_many_runs_each_is_looked_at_the_more_rarely(tell, store, moments):
     assert not poller.poll(states * MANY)
     moments[0] += 1.0
     assert poller.poll(states)
-
-
-def test_a_run_that_waits_for_room_is_asked_about_now_and_then(
-    tell, store, asked, moments
-):
-    tell([job("a")], {})
-    poller = StatusPoller(store, 30.0)
-    assert poller.before_start(job("a").run) is State.NEW
-    asked.clear()
-    assert poller.before_start(job("a").run) is State.NEW
-    assert not asked
-    store.run(job("a").run).claim({})
-    moments[0] += 30.0
-    assert poller.before_start(job("a").run) is State.RUNNING
-    assert poller.before_start(job("a").run) is State.RUNNING
-    assert asked

@@ -26,26 +26,6 @@ def test_freezing_again_changes_nothing(store, record):
     assert (path.read_bytes(), path.stat().st_ino) == before
 
 
-@pytest.mark.parametrize(
-    ("change", "key"),
-    [
-        ({"seed": 1}, "seed"),
-        ({"seed": "0"}, "seed"),  # type
-        ({"extra": None}, "extra"),  # added_null
-        ({"extra": {"key": 1}}, "extra.key"),
-        ({"model": {"layers": 3}}, "model.heads"),
-    ],
-)
-def test_another_config_under_the_same_id_is_refused_by_name(
-    store, record, change, key
-):
-    run = store.freeze(record)
-    other = replace(record, config=record.config | change)
-    told = f"run {run.id} is already planned with another value of {key}. "
-    assert told in refusal(store.freeze, other)
-    assert run.record() == record
-
-
 def test_keys_that_cannot_change_a_result_may_differ(store, record):
     run = store.freeze(record)
     other = replace(record, config=record.config | {"logger": {"mode": "online"}})
