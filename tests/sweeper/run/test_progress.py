@@ -12,7 +12,6 @@ from sweeper.run.progress import AFTER, PACE_S, Display, TimeLeft
 from sweeper.run.schedule import Phase
 from sweeper.stages.terminal import PIPE_WIDTH
 from sweeper.store.runs import Taken
-from tests.sweeper.run.conftest import job
 
 STEPS = 100
 WHOLE = Taken(training=50.0, overhead=10.0)
@@ -41,7 +40,7 @@ class Story:
 
     def __init__(self, tell, store, names):
         self.now, self.store, self.learned = 1000.0, store, []
-        self.schedule, _ = tell([job(name) for name in names], {}, slots=1)
+        self.schedule, _ = tell(names, slots=1)
         self.runs = {run[-1]: store.run(run) for run in self.schedule.states}
 
     def begin(self):
@@ -153,7 +152,7 @@ class Watched:
     """The display of two runs on a console, which may be a terminal."""
 
     def __init__(self, tell, store, *, terminal):
-        self.schedule, _ = tell([job("a"), job("b")], {}, slots=1)
+        self.schedule, _ = tell("ab", slots=1)
         self.names = [*self.schedule.states]
         steps = dict.fromkeys(self.names, STEPS)
         self.now = 0.0  # the monotonic clock of a machine that has just booted
