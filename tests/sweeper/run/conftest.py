@@ -1,5 +1,6 @@
 """Fixtures for tests of schedules: a backend that trains nothing, and jobs with given ends."""
 
+import os
 from collections import deque
 from types import MappingProxyType
 
@@ -72,6 +73,19 @@ def job(name, cost=1.0, parent=None):
 
 def phases(schedule):
     return {run: state.phase for run, state in schedule.states.items()}
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Put a program on PATH that prints a text and ends with an exit code."""
+
+    def program(name, text, code=0):
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\necho '{text}' | tee /dev/stderr\nexit {code}\n")
+        path.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    return program
 
 
 @pytest.fixture

@@ -46,9 +46,10 @@ class Story:
         self.now, self.store, self.learned = 1000.0, store, []
         self.schedule, _ = tell(names, slots=1)
         self.runs = {name: store.run(name) for name in names}
+        self.begin()
 
     def begin(self):
-        """Start to estimate the time left, as a new sweep does after earlier events."""
+        """Start to estimate the time left. Tests repeat it after events of an earlier sweep."""
         self.left = TimeLeft(
             self.store,
             dict.fromkeys(self.runs, STEPS),
@@ -74,7 +75,7 @@ class Story:
 
     def phase(self, name, phase, handle=7, reason=""):
         state = self.schedule.states[name]
-        state.phase, state.handle, state.reason = phase, handle, reason
+        state.phase, state.handle, state.reason = Phase(phase), handle, reason
         self.note(state)
 
     def wait(self, seconds):
@@ -94,9 +95,8 @@ def story(tell, store):
 
 def test_there_is_a_total_from_the_first_second_and_it_shrinks_as_time_passes(story):
     one = story("ab")
-    one.begin()
     assert one.told() == 120
-    one.phase("a", Phase.RUNNING)
+    one.phase("a", "running")
     one.wait(13)
     assert one.told() == 107
     assert one.left.of_run("a") == 47
@@ -110,7 +110,7 @@ def test_a_run_of_another_sweep_is_where_its_heartbeat_says(story):
     attempt.heartbeat(step=90, steps=STEPS)
     one.begin()
     assert one.told() == pytest.approx(15)
-    one.phase("a", Phase.RUNNING, handle=None)
+    one.phase("a", "running", handle=None)
     one.wait(0.5)
     assert one.told() == pytest.approx(5 + AFTER * 10)
     one.wait(2)
@@ -119,8 +119,7 @@ def test_a_run_of_another_sweep_is_where_its_heartbeat_says(story):
 
 def test_a_run_that_is_watched_tells_its_pace_and_in_the_end_what_it_took(story):
     one = story("a")
-    one.begin()
-    one.phase("a", Phase.RUNNING)
+    one.phase("a", "running")
     attempt = one.runs["a"].claim({})
     one.wait(2)
     attempt.heartbeat(step=10, steps=STEPS)
@@ -136,27 +135,25 @@ def test_a_run_that_is_watched_tells_its_pace_and_in_the_end_what_it_took(story)
     one.runs["a"].publish_result(attempt, result)
     attempt.finish("done")
     one.now += 1
-    one.phase("a", Phase.DONE, handle=None)
+    one.phase("a", "done", handle=None)
     assert one.learned[1:] == [("a", 5.5, 2.0, 1.0)]
     assert one.told() == 0
 
 
 def test_where_nothing_more_is_started_only_what_runs_counts(story):
     one = story("ab")
-    one.begin()
-    one.phase("a", Phase.RUNNING)
+    one.phase("a", "running")
     one.schedule.breaker.tripped = "3 runs failed in the same way"
     assert one.told() == 60
 
 
 def test_a_run_that_is_to_be_started_again_keeps_what_it_saved(story):
     one = story("a")
-    one.begin()
-    one.phase("a", Phase.RUNNING)
+    one.phase("a", "running")
     attempt = one.runs["a"].claim({})
     (attempt.checkpoint_dir / "step-00000050.ckpt").touch()
     attempt.finish("interrupted")
-    one.phase("a", Phase.WAITING, handle=None)
+    one.phase("a", "waiting", handle=None)
     assert one.told() == pytest.approx(25 + 10)
 
 
@@ -165,8 +162,8 @@ def test_a_log_has_a_line_for_each_run_that_ended_and_a_heartbeat_each_minute(
 ):
     one = story("ab")
     log = one.show(terminal=False)
-    one.phase("a", Phase.DONE)
-    one.phase("b", Phase.FAILED, reason="a reason")
+    one.phase("a", "done")
+    one.phase("b", "failed", reason="a reason")
     for seconds in (progress.HEARTBEAT_S - 1, 1, 0):
         one.now += seconds
         one.note(None)
@@ -180,8 +177,8 @@ def test_a_terminal_shows_a_bar_and_a_row_for_each_run_that_trains(story):
     one = story("ab")
     shown = one.show(terminal=True)
     with one.display:
-        one.phase("a", Phase.DONE)
-        one.phase("b", Phase.RUNNING)
+        one.phase("a", "done")
+        one.phase("b", "running")
     plain = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", shown.getvalue())
     lines = [line.rstrip() for line in plain.splitlines()]
     assert "━" * 10 in plain

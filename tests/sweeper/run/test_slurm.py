@@ -35,7 +35,7 @@ class Cluster:
 
     def __init__(self, outputs, monkeypatch, *, room=100, **options):
         self.outputs, self.room = outputs, room
-        self.submitted, self.states, self.names, self.signals = [], {}, {}, []
+        self.submitted, self.states, self.signals = [], {}, []
         self.answers = True
         self._ids = map(str, itertools.count(1))
         monkeypatch.setattr(slurm_module, "queue", self._queue)
@@ -62,9 +62,7 @@ class Cluster:
     def _queue(self):
         if not self.answers:
             return None
-        return {
-            job: (state, self.names.get(job, "")) for job, state in self.states.items()
-        }
+        return {job: (state, "batch") for job, state in self.states.items()}
 
     def start(self, name, after=None, **keys):
         run = freeze(self.outputs, keys, name)
@@ -201,7 +199,7 @@ def test_a_run_that_an_earlier_sweep_submitted_is_followed(cluster):
     for run in (earlier.outputs / "runs").iterdir():
         publish_json(job_file(run), {"job": "9", "name": "batch"})
     slurm = cluster()
-    slurm.states, slurm.names = {"9": "RUNNING"}, {"9": "batch"}
+    slurm.states = {"9": "RUNNING"}
     handles = slurm.start_all("ab")
     assert slurm.poll() == []
     slurm.states["9"] = "CANCELLED"
@@ -283,19 +281,6 @@ def test_sbatch_is_asked_for_what_a_run_takes(tmp_path, monkeypatch):
     assert gpu["additional_parameters"]["reservation"] == "course"
     assert "gpus_per_node" not in gpu
     assert not cpu.keys() & {"gres", "gpus_per_node"}
-
-
-@pytest.fixture
-def program(tmp_path, monkeypatch):
-    """Put a program on PATH that prints a line and ends with an exit code."""
-
-    def program(name, line, code=0):
-        path = tmp_path / name
-        path.write_text(f"#!/bin/sh\necho '{line}' | tee /dev/stderr\nexit {code}\n")
-        path.chmod(0o755)
-        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-
-    return program
 
 
 @pytest.mark.parametrize(
