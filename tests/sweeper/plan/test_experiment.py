@@ -58,7 +58,9 @@ def test_an_arm_starts_from_an_arm_that_stands_before_it(parent):
 
 def test_an_arm_with_a_parent_chooses_no_optimizer_of_its_own(plan):
     text = CHILDREN.replace("trainer.steps: 0", "optimizer: inverse_sqrt")
-    assert "arm third has a parent" in refusal(plan, text=text)
+    told = refusal(plan, text=text)
+    assert "arm third has a parent" in told
+    assert "but not optimizer" in told
     typed = "optimizer=inverse_sqrt optimizer.weight_decay=0.0,0.1"
     found = plan(typed, text=CHILDREN)  # overrides change all arms
     assert len(found.points) == 2 * (2 + 2 + 4)
@@ -102,15 +104,19 @@ def test_the_groups_of_an_arm_are_composed_together(plan):
 
 
 @pytest.mark.parametrize(
-    "key", ["task.joined: true", "data.source: local, data.root: other"]
+    ("own", "key"),
+    [
+        ("task.joined: true", "task.joined=True"),
+        ("data.source: local, data.root: other", "data.digest="),
+    ],
 )
-def test_an_arm_with_a_parent_would_have_its_tokenizer(plan, key):
-    arms = f"""{{first: {{set: {{task: lm1b}}}}, second: {{parent: first, set: {{{key}}}}}}}"""
+def test_an_arm_with_a_parent_would_have_its_tokenizer(plan, own, key):
+    arms = f"""{{first: {{set: {{task: lm1b}}}}, second: {{parent: first, set: {{{own}}}}}}}"""
     text = (
         CHILDREN.partition("  arms:")[0].replace("accuracy", "perplexity")
         + f"  arms: {arms}"
     )
-    assert ", as in the parent " in refusal(plan, text=text)
+    assert ", as in the parent " in refusal(plan, text=text).partition(key)[2]
 
 
 ARMS = {"fixed": {"label": "fixed"}}
