@@ -1,5 +1,6 @@
 """Fixtures that plan with a fake size server, which computes sizes with a formula."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from sweeper.plan.experiment import check, read_experiment
 from sweeper.plan.overlay import with_command_line
 from sweeper.plan.overrides import name_of, read
 from sweeper.plan.planner import Planner
+from sweeper.store.identity import leaves
 from tests.policies import shipped
 
 
@@ -18,7 +20,7 @@ class FakeProcess:
     """A size server that builds no models and reads no text."""
 
     def __init__(self):
-        self.asked = []
+        self.asked, self.text = [], None
 
     def ask(self, questions):
         return [self._answer(question) for question in questions]
@@ -29,7 +31,8 @@ class FakeProcess:
             return {"run": self.imported}
         config = question["config"]
         if question["op"] == "data":
-            text = f"text of {config['data']['source']} {config['data']['root']}"
+            source = f"text of {config['data']['source']} {config['data']['root']}"
+            text = self.text or source
             prepared = f"{text} for {config['task']['name']}"
             return {"digest": text, "describe": text, "prepared": prepared}
         model, vocabulary = config["model"], config["task"].get("vocabulary_size", 0)
@@ -84,6 +87,16 @@ def described(typed):
     return made, name_of(found, experiment, shipped())
 
 
+def each(found, key):
+    """Return the value of a config key in each run of a plan."""
+    return [leaves(run.config).get(key) for run in found.runs.values()]
+
+
+def points(found, **about):
+    """Return the points of a plan with these attributes."""
+    return [point for point in found.points if about.items() <= vars(point).items()]
+
+
 @pytest.fixture
 def process():
     return FakeProcess()
@@ -106,18 +119,17 @@ def plan(tmp_path, process, with_experiment, monkeypatch):
     # Write to the default folder, outputs/, since a test may compare the whole config.
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments, conf=None, text=None):
+    def run(*typed, conf=None, text=None):
         """Return the plan of a command line.
 
         Args:
+            typed: the overrides, or several of them in one string.
             conf: a folder that replaces conf/, or its composer.
             text: the yaml of an experiment to plan.
         """
         if text:
-            conf, arguments = (
-                with_experiment("mine", text),
-                ("experiment=mine", *arguments),
-            )
+            conf, typed = with_experiment("mine", text), ("experiment=mine", *typed)
+        arguments = re.split(r" (?=\S+=)", " ".join(typed))
         composed = composer(conf) if isinstance(conf, Path) else conf or shipped()
         return Planner(composed, process, max_runs=10_000).plan(arguments)
 

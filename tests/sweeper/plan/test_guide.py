@@ -102,8 +102,8 @@ def test_the_commands_are_planned(typed, plan):
 )
 def test_the_examples_are_planned(text, plan, tmp_path):
     (tmp_path / "a.txt").write_text("a text of words\n" * 99)
-    root = [f"data.root={tmp_path}"] if "/data: local" in text else []
-    planned = plan(*root, text=text)
+    root = f"data.root={tmp_path}" if "/data: local" in text else ""
+    planned = plan(root, text=text)
     check_claims(planned)
     assert len(planned.runs) > 2
     targets = {point.matched.count for point in planned.points if point.matched}

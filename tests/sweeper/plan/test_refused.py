@@ -8,6 +8,7 @@ from sweeper.plan.refused import refuse_arguments
 from sweeper.store.errors import UserError
 from tasks.parse import parse
 from tests.policies import shipped
+from tests.refusals import refusal
 from tests.tasks.jobs import config
 
 FORMS = {
@@ -46,8 +47,8 @@ def test_no_target_gets_past_the_command_line(given, form):
     "key", ["callbacks.x", "job_logging.handlers.x", "hydra_logging.root"]
 )
 def test_hydra_itself_lets_nothing_be_added_to_what_it_would_call(key):
-    with pytest.raises(UserError, match="code"):
-        shipped().compose([f"++hydra.{key}={{_target_: os.system}}"])
+    form = f"++hydra.{key}={{_target_: os.system}}"
+    assert "code" in refusal(shipped().compose, [form])
 
 
 PLACES = (
@@ -70,26 +71,24 @@ def test_no_target_gets_in_by_a_yaml_file(with_experiment, place):
 
 @pytest.mark.parametrize("key", ["model", "task", "data", "trainer", "model.attention"])
 def test_no_target_gets_in_by_an_edited_record(key):
-    with pytest.raises(UserError, match="_target_"):
-        parse(config({f"{key}._target_": "os.system"}))
+    evil = config({f"{key}._target_": "os.system"})
+    assert "_target_" in refusal(parse, evil)
 
 
 @pytest.mark.parametrize("key", ["logger.api_key", "logger.WANDB_API_KEY", "x.secret", "hf_token",
                                  "data.hub.token", "password"])  # fmt: skip
 def test_secrets_are_refused_and_not_repeated(given, key):
-    with pytest.raises(UserError, match="environment") as told:
-        given(f"+{key}=CANARY")
-    assert "CANARY" not in str(told.value)
+    told = refusal(given, f"+{key}=CANARY")
+    assert "environment" in told
+    assert "CANARY" not in told
 
 
 @pytest.mark.parametrize(
     "text", ["'${oc.env:HOME}'", "'${oc.decode:x}'", "'a ${oc.env:X,y} b'"]
 )
 def test_the_environment_is_not_read_into_a_config(given, text):
-    with pytest.raises(UserError, match="interpolation"):
-        given(f"logger.project={text}")
-    with pytest.raises(UserError, match="interpolation"):
-        given(f"logger.project={text},b")
+    for typed in (text, f"{text},b"):
+        assert "interpolation" in refusal(given, f"logger.project={typed}")
 
 
 FLAGS = "--run -r --config-d --experimental-rerun=x --experimental-r --version".split()
@@ -97,8 +96,7 @@ FLAGS = "--run -r --config-d --experimental-rerun=x --experimental-r --version".
 
 @pytest.mark.parametrize("flag", FLAGS)
 def test_flags_that_read_a_pickle_or_run_a_job_are_refused(flag):
-    with pytest.raises(UserError, match="not a flag"):
-        refuse_arguments(["-m", flag, "seed=1"])
+    assert "not a flag" in refusal(refuse_arguments, ["-m", flag, "seed=1"])
 
 
 def test_the_usual_flags_and_the_projects_own_keys_pass(given):

@@ -14,7 +14,6 @@ GENERATED = (
     ("typed", "said"),
     [
         ("scale=cpu", f"scale=cpu {GENERATED}"),
-        ("scale=paper", f"scale=paper {GENERATED}"),
         ("scale=gpu task=squad", f"scale=gpu {GENERATED}"),
         (
             REAL,
@@ -26,7 +25,7 @@ GENERATED = (
     ],
 )
 def test_a_plan_says_that_its_scale_does_not_fit_its_text(plan, typed, said):
-    found = plan("model.heads=2,4", *typed.split())
+    found = plan("model.heads=2,4", typed)
     assert len(found.runs) == 2
     words = unfit_scale(found, found.runs)
     assert words.startswith(said)

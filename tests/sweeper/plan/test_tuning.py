@@ -3,22 +3,19 @@
 import math
 import re
 from collections import Counter
-from dataclasses import replace
 from itertools import product
-from types import MappingProxyType
 
 import pytest
 
 from sweeper.plan.experiment import at_end, beyond
-from sweeper.plan.facts import Facts
 from sweeper.plan.seeds import with_seeds
 from sweeper.stages.train import freeze
-from sweeper.stages.tune import Search, Tuning, trials
+from sweeper.stages.tune import Tuning
 from sweeper.store.attempts import Cause
-from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore, State
+from tests.refusals import refusal
 from tests.sweeper.conftest import finish
-from tests.sweeper.plan.conftest import described
+from tests.sweeper.plan.conftest import described, points
 
 RATE = "optimizer.learning_rate"
 TUNE = "experiment.tune"
@@ -29,8 +26,7 @@ CPU = "scale=cpu"
 def tried(plan, process, tmp_path):
     """Two plans of fig1_tuned: that of the judged runs, and that of the first trials."""
     found = plan("experiment=fig1_tuned", CPU)
-    searches = {name: Search.of(one.tune) for name, one in found.experiments.items()}
-    return found, trials(found, searches, Facts(process, tmp_path / "facts.json"))
+    return found, Tuning.of(found, process, RunStore(tmp_path)).trials
 
 
 def setting(point):
@@ -43,9 +39,7 @@ def test_every_choice_has_equally_many_trials_and_otherwise_each_is_what_is_judg
 ):
     judged, found = tried
     assert {*Counter(map(setting, found.points)).values()} == {3}
-    assert {p.arm for p in found.points} == {p.arm for p in judged.points}
     assert not {p.seed for p in found.points} & {p.seed for p in judged.points}
-    assert not found.runs.keys() & judged.runs.keys()
     configs = {setting(p): judged.runs[p.run].config for p in judged.points}
     for point in found.points:
         own, config = found.runs[point.run].config, configs[setting(point)]
@@ -69,11 +63,9 @@ def test_trials_begin_at_the_fewest_and_the_most_parameters_of_each_arm(tried):
 
 
 def test_further_seeds_leave_out_those_of_the_trials(plan):
-    found = plan("experiment=fig1_tuned", CPU)
-    [(name, own)] = found.experiments.items()
-    apart = replace(own, tune=replace(own.tune, seeds=[3, 5, 7]))
+    found = plan("experiment=fig1_tuned", CPU, f"{TUNE}.seeds=[3,5,7]")
     [first, *_] = found.points
-    more = with_seeds(replace(found, experiments={name: apart}), {first.run: 5})
+    more = with_seeds(found, {first.run: 5})
     seeds = [point.seed for point in more.points if point.values == first.values]
     assert seeds == [0, 1, 2, 4, 6]
 
@@ -98,29 +90,21 @@ def test_tuning_is_switched_on_and_off_at_any_scale_and_has_a_name_of_its_own(
     assert (name == experiment.yaml) is (typed == "fig1 scale=demo")
 
 
+COSTLY = "keys that do not change the size of a model or the cost of a run"
+
+
 @pytest.mark.parametrize(
-    "grid", [{"model.feedforward_size": [8, 16]}, {"task.sequence_length": [8, 16]}]
+    ("typed", "told"),
+    [
+        (f"++{TUNE}.grid={{model.feedforward_size:[8,16]}}", COSTLY),
+        (f"++{TUNE}.grid={{task.sequence_length:[8,16]}}", COSTLY),
+        (f"{TUNE}.by=validation/attention_rank", "rank: expected a name that ends"),
+    ],
+    ids=["size", "cost", "metric without a better"],
 )
-def test_a_key_that_changes_the_size_or_cost_of_a_run_is_not_tuned(
-    plan, process, tmp_path, grid
-):
-    found = plan("experiment=fig1_tuned", CPU)
-    [(name, own)] = found.experiments.items()
-    tune = replace(own.tune, grid=grid)
-    with pytest.raises(
-        UserError, match="do not change the size of a model or the cost of a run"
-    ):
-        trials(found, {name: Search.of(tune)}, Facts(process, tmp_path / "facts.json"))
-
-
-def test_no_trial_starts_for_a_metric_of_which_neither_more_nor_less_is_better(
-    plan, process, tmp_path
-):
-    found = plan("experiment=fig1_tuned", CPU, f"{TUNE}.by=validation/attention_rank")
-    with pytest.raises(
-        UserError, match="validation/attention_rank: expected a name that ends"
-    ):
-        Tuning.of(found, process, RunStore(tmp_path))
+def test_what_cannot_be_tuned_starts_no_trial(plan, process, tmp_path, typed, told):
+    found = plan("experiment=fig1_tuned", CPU, typed)
+    assert told in refusal(Tuning.of, found, process, RunStore(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -153,19 +137,19 @@ def tuning(plan, process, tmp_path):
 INSIDE, BETWEEN = 0.0105, math.sqrt(0.01 * 0.02)
 
 
-def train(tuning, best=lambda point: INSIDE, diverging=MappingProxyType({})):
+def train(tuning, best=lambda point: INSIDE, diverging=()):
     """Write results for all planned trials, without training.
 
     Args:
         best: a function that returns the best learning rate of a point.
-        diverging: for each arm, the rates that diverge with every seed but the first.
+        diverging: the arms and rates that diverge with every seed but the first.
     """
     freeze(tuning.trials, tuning.store, {})
     for point in tuning.trials.points:
         run, rate = tuning.store.run(point.run), point.values[RATE]
         if run.status().state is not State.NEW:
             continue
-        if rate in diverging.get(point.arm, ()) and point.seed != 1000:
+        if (point.arm, rate) in diverging and point.seed != 1000:
             run.claim({}).finish(Cause.NAN, "loss")
             continue
         loss = 1 + abs(math.log(rate / best(point))) + 0.01 * point.seed
@@ -221,7 +205,8 @@ def test_inside_the_range_nothing_grows_and_the_two_best_are_tried_with_a_second
 def test_the_next_best_takes_the_place_of_a_value_that_diverges_with_a_further_seed(
     tuning,
 ):
-    diverging = {"standard": (0.01,), "collaborative": (0.01, 0.02)}
+    both = product(["collaborative"], [0.01, 0.02])
+    diverging = {("standard", 0.01), *both}
     settle(tuning, lambda point: INSIDE, diverging)
     other = {"standard": 0.02, "collaborative": 0.005}
     assert chosen(tuning) == dict.fromkeys(ARMS, 0.01) | other
@@ -230,7 +215,7 @@ def test_the_next_best_takes_the_place_of_a_value_that_diverges_with_a_further_s
 def places(tuning, arm):
     """Return the settings of the tried points of an arm, and those of its judged points."""
     return (
-        {setting(point) for point in plan.points if point.arm == arm}
+        {*map(setting, points(plan, arm=arm))}
         for plan in (tuning.trials, tuning.judged)
     )
 
@@ -261,7 +246,7 @@ def test_points_between_the_ends_have_the_alternatives_of_the_nearer_one(tuning)
         return INSIDE if largest else BETWEEN
 
     settle(tuning, best)
-    own = [point for point in tuning.judged.points if point.arm == "standard"]
+    own = points(tuning.judged, arm="standard")
     unsure = [point.alternative_to for point in own if point.alternative_to]
     heads = [values["model.heads"] for values in unsure]
     assert {values["model.embedding_size"] for values in unsure} == {64}

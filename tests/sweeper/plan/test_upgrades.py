@@ -5,23 +5,21 @@ from pathlib import Path
 
 from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
-from sweeper.plan.planner import Planner
 from sweeper.results.collect import collect
 from sweeper.stages.train import freeze
 from sweeper.store import identity
-from sweeper.store.plans import planned
-from sweeper.store.runs import RunStore, State
+from sweeper.store.plans import newest
+from sweeper.store.runs import RunStore
 from tasks.parse import parse
-from tests.policies import shipped
-from tests.sweeper.plan.conftest import FakeProcess
+from tests.sweeper.plan.conftest import each
 
 BEFORE = Path(__file__).with_name("commit_5941da1b")
 """What commit 5941da1b left of a grid of two runs: plan, records, results; no weights."""
 
 
 def test_a_key_that_comes_leaves_every_id_as_it_was(plan, tmp_path, monkeypatch):
-    words = ("task=lm1b,mnli", "metric=test/loss")
-    before = plan(*words)
+    words = "task=lm1b,mnli metric=test/loss"
+    before = plan(words)
     conf = shutil.copytree(CONF, tmp_path / "conf")
     for place, line in (
         ("optimizer/inverse_sqrt", "look_ahead: 0"),
@@ -32,7 +30,7 @@ def test_a_key_that_comes_leaves_every_id_as_it_was(plan, tmp_path, monkeypatch)
         path = conf / f"{place}.yaml"
         path.write_text(f"{path.read_text()}\n{line}\n")
     later = composer(conf)
-    renamed = plan(*words, conf=later)
+    renamed = plan(words, conf=later)
     assert not renamed.runs.keys() & before.runs.keys()
     came = {
         "optimizer.look_ahead": 0,
@@ -41,21 +39,20 @@ def test_a_key_that_comes_leaves_every_id_as_it_was(plan, tmp_path, monkeypatch)
     }
     for key, value in came.items():
         monkeypatch.setitem(identity.INTRODUCED_AS, key, value)
-    after = plan(*words, conf=later)
+    after = plan(words, conf=later)
     assert after.points == before.points
-    assert {"look_ahead", "betas"} <= next(iter(after.runs.values())).config[
-        "optimizer"
-    ].keys()
+    for key, value in came.items():
+        assert {*each(after, key)} == {value}
     # The earlier records lack the new keys, but are still the records of these runs.
     store = RunStore(tmp_path / "outputs")
     freeze(before, store, {})
-    records = {run: store.run(run).record() for run in store.ids()}
+    records = [store.run(run).record() for run in store.ids()]
     freeze(after, store, {})
-    assert {run: store.run(run).record() for run in store.ids()} == records
+    assert [store.run(run).record() for run in store.ids()] == records
 
 
 def test_results_of_an_earlier_version_are_read_and_extended_and_none_is_trained_again(
-    tmp_path,
+    plan, process, tmp_path
 ):
     outputs = shutil.copytree(BEFORE, tmp_path / "outputs")
     store = RunStore(outputs)
@@ -64,33 +61,18 @@ def test_results_of_an_earlier_version_are_read_and_extended_and_none_is_trained
     config = store.run(min(old)).record().config
     assert parse(config).trainer.steps == 20
 
-    class SameText(FakeProcess):
-        def _answer(self, question):
-            found = super()._answer(question)
-            return (
-                {**found, "digest": config["data"]["digest"]}
-                if "digest" in found
-                else found
-            )
-
-    [typed] = {tuple(plan["command"][1:]) for plan in planned(outputs).values()}
-    words = [
-        word.replace("model.heads=2,3", "model.heads=2,3,5")
-        for word in typed
-        if word != "-m"
-    ]
-    assert words.pop(words.index("paths.outputs=outputs"))
-    words += [
+    process.text = config["data"]["digest"]
+    typed = " ".join(newest(outputs)["grid"]["command"][2:])
+    data = [
         f"data.{key}={config['data'][key]}" for key in ("competitors", "directions")
     ]
-    planner = Planner(shipped(), SameText(), max_runs=99)
-    plan = planner.plan([*words, f"paths.outputs={outputs}"])
-    freeze(plan, store, {})
-    states = {run: store.run(run).status().state for run in plan.runs}
-    assert sorted(states.values()) == [State.DONE, State.DONE, State.NEW]
-    assert {run for run, state in states.items() if state is State.DONE} == old.keys()
+    found = plan(typed.replace("heads=2,3", "heads=2,3,5"), *data)
+    freeze(found, store, {})
+    states = {run: store.run(run).status().state for run in found.runs}
+    [new] = states.keys() - old.keys()
+    assert states == {**dict.fromkeys(old, "done"), new: "new"}
     [table] = collect(outputs)
     measured = {row["run"]: row.get("test/loss") for row in table.rows}
     told = {run: result["metrics"]["test/loss"] for run, result in old.items()}
-    assert measured == {run: told.get(run) for run in plan.runs}
+    assert measured == {run: told.get(run) for run in found.runs}
     assert {row.get("code") for row in table.rows} == {"5941da1b6d15", None}

@@ -1,6 +1,8 @@
 """Fixtures for tests of schedules: a backend that trains nothing, and jobs with given ends."""
 
+import os
 from collections import deque
+from types import MappingProxyType
 
 import pytest
 
@@ -13,18 +15,21 @@ HALF_AN_HOUR = 1800.0
 
 
 class FakeBackend(Backend):
-    """A backend whose jobs end one at a time, in the order of their starts, as `story` says."""
+    """A backend whose jobs end one at a time, in the order of their starts, as `story` says.
+
+    The name of each run is a letter. The letters in `started` are in the order of the starts.
+    """
 
     poll_s = 0.0
 
     def __init__(self, store, story, slots):
         self.words, self.after = {}, {}
         self.store, self.story, self.slots = store, story, slots
-        self.started, self.running, self.signals, self.busiest = [], deque(), [], 0
+        self.started, self.running, self.signals, self.busiest = "", deque(), [], 0
 
     def start(self, run, slot, after=None):
         assert slot not in {s for _, _, s in self.running}
-        self.started.append(run.name)
+        self.started += run.name
         self.after[run.name] = after
         self.running.append((len(self.started), run, slot))
         self.busiest = max(self.busiest, len(self.running))
@@ -51,10 +56,11 @@ class FakeBackend(Backend):
         return self.words.get(job, "")
 
 
-def act(run, what):
+def act(run, what, attempt=None):
+    """End an attempt of a run, by default a new one, as `what` says."""
     if what == "dropped":
         return
-    attempt = run.claim({"micro_batches": run.micro_batches()})
+    attempt = attempt or run.claim({"micro_batches": run.micro_batches()})
     if what == "done":
         result = {"metrics": {"test/loss": 1.0}, "steps": 1, "seconds": HALF_AN_HOUR}
         run.publish_result(attempt, result)
@@ -62,22 +68,36 @@ def act(run, what):
 
 
 def job(name, cost=1.0, parent=None):
-    return Job(f"lm1b-s0-{name}", cost, parent and f"lm1b-s0-{parent}")
+    return Job(name, cost, parent)
 
 
 def phases(schedule):
-    return {run[-1]: state.phase for run, state in schedule.states.items()}
+    return {run: state.phase for run, state in schedule.states.items()}
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Put a program on PATH that prints a text and ends with an exit code."""
+
+    def program(name, text, code=0):
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\necho '{text}' | tee /dev/stderr\nexit {code}\n")
+        path.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    return program
 
 
 @pytest.fixture
 def tell(store):
-    def story(jobs, story, slots=2, *, trainer=None, **options):
-        for job in jobs:
-            config = {"seed": job.run, "trainer": trainer or {}}
-            store.freeze(Record(job.run, config))
+    def tell(jobs, slots=2, *, trainer=None, story=MappingProxyType({}), **options):
+        """Return the schedule of jobs, or of names of jobs, and its backend."""
+        jobs = [job(one) if isinstance(one, str) else one for one in jobs]
+        for one in jobs:
+            store.freeze(Record(one.run, {"seed": one.run, "trainer": trainer or {}}))
         backend = FakeBackend(store, story, slots)
         # The default is three tries without waits between them.
         options.setdefault("policy", policy())
         return Schedule(store, backend, jobs, **options), backend
 
-    return story
+    return tell

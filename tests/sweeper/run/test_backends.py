@@ -1,6 +1,7 @@
 """Tests of all backends, and of the local backend's slots on cores and GPUs."""
 
 import os
+from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -14,11 +15,14 @@ from sweeper.run.options import SweepOptions
 from tests.policies import launcher, shipped
 from tests.refusals import refusal
 
-CPU = Resources("cpu", devices=1, nodes=1, threads=1)
-GPU = Resources("auto", devices=1, nodes=1, threads=1)
-ASKED = Resources("gpu", devices=1, nodes=1, threads=1)
-TWO = Resources("gpu", devices=2, nodes=1, threads=1)
-THREE = Resources("gpu", devices=3, nodes=1, threads=1)
+needed = partial(Resources, devices=1, nodes=1, threads=1)
+CPU, GPU, ASKED = map(needed, ("cpu", "auto", "gpu"))
+TWO, THREE = needed("gpu", devices=2), needed("gpu", devices=3)
+
+
+def context(options, one):
+    """Return the context of a backend for runs that need the resources `one`."""
+    return BackendContext(options, {one}, "none", Path("outputs"), None)
 
 
 def test_ray_is_asked_for_parts_of_a_gpu_or_for_whole_ones():
@@ -38,25 +42,21 @@ def test_ray_is_asked_for_parts_of_a_gpu_or_for_whole_ones():
 )
 def test_auto_is_what_the_ray_cluster_has(nodes, device):
     ray = Mock(nodes=lambda: [{"Alive": True, "Resources": own} for own in nodes])
-    auto = Resources("auto", devices=2, nodes=1, threads=1)
-    context = BackendContext(launcher("ray"), {auto}, "none", Path("outputs"), None)
-    made = RayBackend(ray, context)
+    made = RayBackend(ray, context(launcher("ray"), needed("auto", devices=2)))
     assert (made.slots, made.device) == (2, device)
 
 
 JOB = Job("lm1b-s0-a", 1.0)
 
 
-def on(needed, **options):
-    given = launcher("local", **options)
-    context = BackendContext(given, {needed}, "none", Path("outputs"), None)
-    backend = local.backend(context)
+def on(one, **options):
+    backend = local.backend(context(launcher("local", **options), one))
     backend.process = Mock(fork=Mock(return_value=(1, 1)))
     return backend
 
 
 @pytest.fixture
-def gpus(tmp_path, monkeypatch):
+def gpus(program, monkeypatch):
     """Return a function that fakes nvidia-smi with GPUs. The first one may have MIG instances."""
 
     def fake(count, parts=()):
@@ -65,10 +65,7 @@ def gpus(tmp_path, monkeypatch):
             f"  MIG {size}  Device  {n}: (UUID: MIG-{n}b)"
             for n, size in enumerate(parts)
         ]
-        lines = "\\n".join([first, *mig, *others])
-        (tmp_path / "nvidia-smi").write_text(f'#!/bin/sh\nprintf "{lines}\\n"\n')
-        (tmp_path / "nvidia-smi").chmod(0o755)
-        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        program("nvidia-smi", "\n".join([first, *mig, *others]))
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
     return fake
@@ -85,8 +82,8 @@ def shown(backend):
 def test_a_slot_for_every_core_that_a_run_does_not_share(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(13)))
     assert on(CPU).slots == 13
-    assert on(Resources("cpu", devices=3, nodes=1, threads=2)).slots == 2
-    assert on(Resources("cpu", devices=7, nodes=1, threads=5)).slots == 1
+    assert on(needed("cpu", devices=3, threads=2)).slots == 2
+    assert on(needed("cpu", devices=7, threads=5)).slots == 1
     assert on(CPU, slots=3).slots == 3
     cores = on(CPU, slots=2, stagger_s=7)
     cores.start(Path("run"), 0)
@@ -141,7 +138,7 @@ def test_without_the_gpu_that_is_asked_for_a_sweep_is_planned_and_not_trained(no
 
 
 @pytest.mark.parametrize(
-    ("needed", "count", "parts", "visible", "slots"),
+    ("one", "count", "parts", "visible", "slots"),
     [
         # Slots have UUIDs, because CUDA and nvidia-smi number GPUs differently.
         (TWO, 5, (), None, ["GPU-0a,GPU-1a", "GPU-2a,GPU-3a"]),  # several a run
@@ -158,16 +155,16 @@ def test_without_the_gpu_that_is_asked_for_a_sweep_is_planned_and_not_trained(no
     ],
 )
 def test_each_slot_has_gpus_to_itself_of_those_given(
-    gpus, monkeypatch, needed, count, parts, visible, slots
+    gpus, monkeypatch, one, count, parts, visible, slots
 ):
     gpus(count, parts)
     if visible:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    assert shown(on(needed)) == slots
+    assert shown(on(one)) == slots
 
 
 @pytest.mark.parametrize(
-    ("needed", "options", "words"),
+    ("one", "options", "words"),
     [
         (
             GPU,
@@ -181,12 +178,12 @@ def test_each_slot_has_gpus_to_itself_of_those_given(
         ),
         (THREE, {}, "trainer.devices=3: expected at most 2"),
         (TWO, {}, "trainer.devices=2: expected at most 1 on this machine"),
-        (Resources("cpu", 1, 2, 1), {}, "trainer.num_nodes=2: expected 1"),
+        (needed("cpu", nodes=2), {}, "trainer.num_nodes=2: expected 1"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(gpus, needed, options, words):
-    gpus(2, parts=("3g.40gb",) if needed is TWO else ())
-    assert words in refusal(on, needed, **options)
+def test_what_cannot_be_is_one_sentence(gpus, one, options, words):
+    gpus(2, parts=("3g.40gb",) if one is TWO else ())
+    assert words in refusal(on, one, **options)
 
 
 def test_defaults_of_options_are_those_of_conf():

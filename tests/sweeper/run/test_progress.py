@@ -2,6 +2,7 @@
 
 import io
 import re
+from functools import partial
 
 import pytest
 from rich.console import Console
@@ -12,7 +13,6 @@ from sweeper.run.progress import AFTER, PACE_S, Display, TimeLeft
 from sweeper.run.schedule import Phase
 from sweeper.stages.terminal import PIPE_WIDTH
 from sweeper.store.runs import Taken
-from tests.sweeper.run.conftest import job
 
 STEPS = 100
 WHOLE = Taken(training=50.0, overhead=10.0)
@@ -36,37 +36,52 @@ def test_a_child_starts_after_its_parent_and_no_slot_waits_for_it():
     assert makespan({}, {"child": (7, "of another plan")}, 2) == 7
 
 
+LABEL = f"an experiment with a long name/{'an-arm-longer-than-a-line-' * 8}end"
+
+
 class Story:
     """A schedule of runs with the duration `WHOLE` in one slot. Tests set its clock `now`."""
 
     def __init__(self, tell, store, names):
         self.now, self.store, self.learned = 1000.0, store, []
-        self.schedule, _ = tell([job(name) for name in names], {}, slots=1)
-        self.runs = {run[-1]: store.run(run) for run in self.schedule.states}
+        self.schedule, _ = tell(names, slots=1)
+        self.runs = {name: store.run(name) for name in names}
+        self.begin()
 
     def begin(self):
-        """Start to estimate the time left, as a new sweep does after earlier events."""
+        """Start to estimate the time left. Tests repeat it after events of an earlier sweep."""
         self.left = TimeLeft(
             self.store,
-            {run.id: STEPS for run in self.runs.values()},
+            dict.fromkeys(self.runs, STEPS),
             lambda run: True,
             lambda run: WHOLE,
-            self.learn,
+            lambda *learned: self.learned.append(learned),
             lambda: self.now,
         )
+        self.note = self.left.note
 
-    def learn(self, run, *seconds):
-        self.learned.append((run[-1], *seconds))
+    def show(self, *, terminal):
+        """Start to display the runs on a machine that has just booted. Return the output."""
+        self.now = 0.0
+        self.begin()
+        width = 120 if terminal else PIPE_WIDTH
+        console = Console(file=io.StringIO(), width=width, force_terminal=terminal)
+        labels = dict.fromkeys(self.runs, LABEL)
+        self.display = Display(
+            console, labels, dict.fromkeys(labels, "loss"), self.left
+        )
+        self.note = partial(self.display.changed, self.schedule)
+        return console.file
 
-    def phase(self, name, phase, handle=7):
-        state = self.schedule.states[self.runs[name].id]
-        state.phase, state.handle = phase, handle
-        self.left.note(state)
+    def phase(self, name, phase, handle=7, reason=""):
+        state = self.schedule.states[name]
+        state.phase, state.handle, state.reason = Phase(phase), handle, reason
+        self.note(state)
 
     def wait(self, seconds):
         self.now += seconds
-        for run in self.runs.values():
-            self.schedule.states[run.id].status = run.status()
+        for name, run in self.runs.items():
+            self.schedule.states[name].status = run.status()
         self.left.follow(self.schedule.states)
 
     def told(self):
@@ -75,17 +90,16 @@ class Story:
 
 @pytest.fixture
 def story(tell, store):
-    return lambda names: Story(tell, store, names)
+    return partial(Story, tell, store)
 
 
 def test_there_is_a_total_from_the_first_second_and_it_shrinks_as_time_passes(story):
     one = story("ab")
-    one.begin()
     assert one.told() == 120
-    one.phase("a", Phase.RUNNING)
+    one.phase("a", "running")
     one.wait(13)
     assert one.told() == 107
-    assert one.left.of_run(one.runs["a"].id) == 47
+    assert one.left.of_run("a") == 47
     one.wait(500)
     assert one.told() == 60, "what takes longer than was thought may end at any moment"
 
@@ -96,7 +110,7 @@ def test_a_run_of_another_sweep_is_where_its_heartbeat_says(story):
     attempt.heartbeat(step=90, steps=STEPS)
     one.begin()
     assert one.told() == pytest.approx(15)
-    one.phase("a", Phase.RUNNING, handle=None)
+    one.phase("a", "running", handle=None)
     one.wait(0.5)
     assert one.told() == pytest.approx(5 + AFTER * 10)
     one.wait(2)
@@ -105,8 +119,7 @@ def test_a_run_of_another_sweep_is_where_its_heartbeat_says(story):
 
 def test_a_run_that_is_watched_tells_its_pace_and_in_the_end_what_it_took(story):
     one = story("a")
-    one.begin()
-    one.phase("a", Phase.RUNNING)
+    one.phase("a", "running")
     attempt = one.runs["a"].claim({})
     one.wait(2)
     attempt.heartbeat(step=10, steps=STEPS)
@@ -122,88 +135,51 @@ def test_a_run_that_is_watched_tells_its_pace_and_in_the_end_what_it_took(story)
     one.runs["a"].publish_result(attempt, result)
     attempt.finish("done")
     one.now += 1
-    one.phase("a", Phase.DONE, handle=None)
+    one.phase("a", "done", handle=None)
     assert one.learned[1:] == [("a", 5.5, 2.0, 1.0)]
     assert one.told() == 0
 
 
 def test_where_nothing_more_is_started_only_what_runs_counts(story):
     one = story("ab")
-    one.begin()
-    one.phase("a", Phase.RUNNING)
+    one.phase("a", "running")
     one.schedule.breaker.tripped = "3 runs failed in the same way"
     assert one.told() == 60
 
 
 def test_a_run_that_is_to_be_started_again_keeps_what_it_saved(story):
     one = story("a")
-    one.begin()
-    one.phase("a", Phase.RUNNING)
+    one.phase("a", "running")
     attempt = one.runs["a"].claim({})
     (attempt.checkpoint_dir / "step-00000050.ckpt").touch()
     attempt.finish("interrupted")
-    one.phase("a", Phase.WAITING, handle=None)
+    one.phase("a", "waiting", handle=None)
     assert one.told() == pytest.approx(25 + 10)
 
 
-LABEL = f"an experiment with a long name/{'an-arm-longer-than-a-line-' * 8}end"
-
-
-class Watched:
-    """The display of two runs on a console, which may be a terminal."""
-
-    def __init__(self, tell, store, *, terminal):
-        self.schedule, _ = tell([job("a"), job("b")], {}, slots=1)
-        self.names = [*self.schedule.states]
-        steps = dict.fromkeys(self.names, STEPS)
-        self.now = 0.0  # the monotonic clock of a machine that has just booted
-        left = TimeLeft(
-            store,
-            steps,
-            knows=lambda run: False,
-            expected=lambda run: WHOLE,
-            learn=lambda *_: None,
-            clock=lambda: self.now,
-        )
-        width = 120 if terminal else PIPE_WIDTH
-        self.file = io.StringIO()
-        console = Console(file=self.file, width=width, force_terminal=terminal)
-        labels = dict.fromkeys(self.names, LABEL)
-        self.display = Display(console, labels, dict.fromkeys(labels, "loss"), left)
-
-    def phase(self, name, phase, reason=""):
-        state = self.schedule.states[name]
-        state.phase, state.handle, state.reason = phase, 1, reason
-        self.display.changed(self.schedule, state)
-
-    def lines(self):
-        return self.file.getvalue().splitlines()
-
-
-@pytest.fixture
-def log(tell, store):
-    return Watched(tell, store, terminal=False)
-
-
-def test_a_log_has_a_line_for_each_run_that_ended_and_a_heartbeat_each_minute(log):
-    first, second = log.names
-    log.phase(first, Phase.DONE)
-    log.phase(second, Phase.FAILED, "a reason")
+def test_a_log_has_a_line_for_each_run_that_ended_and_a_heartbeat_each_minute(
+    story,
+):
+    one = story("ab")
+    log = one.show(terminal=False)
+    one.phase("a", "done")
+    one.phase("b", "failed", reason="a reason")
     for seconds in (progress.HEARTBEAT_S - 1, 1, 0):
-        log.now += seconds
-        log.display.changed(log.schedule, None)
-    [done, failed, heartbeat] = log.lines()
+        one.now += seconds
+        one.note(None)
+    [done, failed, heartbeat] = log.getvalue().splitlines()
     assert done.startswith(f"[1/2] done     {LABEL}")
     assert failed == f"[1/2] failed   {LABEL}  a reason"
     assert heartbeat.startswith("1 done · 1 failed · ")
 
 
-def test_a_terminal_shows_a_bar_and_a_row_for_each_run_that_trains(tell, store):
-    shown = Watched(tell, store, terminal=True)
-    with shown.display:
-        shown.phase(shown.names[0], Phase.DONE)
-        shown.phase(shown.names[1], Phase.RUNNING)
-    plain = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", shown.file.getvalue())
+def test_a_terminal_shows_a_bar_and_a_row_for_each_run_that_trains(story):
+    one = story("ab")
+    shown = one.show(terminal=True)
+    with one.display:
+        one.phase("a", "done")
+        one.phase("b", "running")
+    plain = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", shown.getvalue())
     lines = [line.rstrip() for line in plain.splitlines()]
     assert "━" * 10 in plain
     assert "1 running · 1 done · " in plain

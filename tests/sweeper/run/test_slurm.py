@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,11 +28,14 @@ from tests.tasks.jobs import config, freeze
 
 
 class Cluster:
-    """A simulated cluster that accepts a few jobs, and a backend on it. Tests set the states."""
+    """A simulated cluster that accepts a few jobs, and a backend on it. Tests set the states.
+
+    In `submitted`, each job is described by the names of its runs, which are letters.
+    """
 
     def __init__(self, outputs, monkeypatch, *, room=100, **options):
         self.outputs, self.room = outputs, room
-        self.submitted, self.states, self.names, self.signals = [], {}, {}, []
+        self.submitted, self.states, self.signals = [], {}, []
         self.answers = True
         self._ids = map(str, itertools.count(1))
         monkeypatch.setattr(slurm_module, "queue", self._queue)
@@ -50,16 +54,15 @@ class Cluster:
         if len(jobs) > self.room - len(self.states):
             raise NotNow("sbatch refused the job: QOSMaxSubmitJobPerUserLimit")
         new = [next(self._ids) for _ in jobs]
-        self.submitted += [([run.name for run in runs], held_by) for runs in jobs]
+        held = held_by and f" after {held_by}"
+        self.submitted += ["".join(run.name for run in runs) + held for runs in jobs]
         self.states |= dict.fromkeys(new, "RUNNING")
         return new
 
     def _queue(self):
         if not self.answers:
             return None
-        return {
-            job: (state, self.names.get(job, "")) for job, state in self.states.items()
-        }
+        return {job: (state, "batch") for job, state in self.states.items()}
 
     def start(self, name, after=None, **keys):
         run = freeze(self.outputs, keys, name)
@@ -68,11 +71,7 @@ class Cluster:
 
     def start_all(self, names):
         """Start a run of each name, and return their handles."""
-        return [self.start(name) for name in names]
-
-    def jobs(self):
-        """Return the names of the runs of each submitted job."""
-        return [runs for runs, _ in self.submitted]
+        return [*map(self.start, names)]
 
     def poll(self):
         self.backend._next_poll = 0
@@ -81,38 +80,40 @@ class Cluster:
 
 @pytest.fixture
 def cluster(tmp_path, monkeypatch):
-    return lambda **options: Cluster(tmp_path, monkeypatch, **options)
+    return partial(Cluster, tmp_path, monkeypatch)
 
 
 def test_jobs_that_are_refused_are_submitted_when_there_is_room(cluster):
     slurm = cluster(room=6)
     slurm.start_all("abcdefghi")
     slurm.poll()
-    assert slurm.jobs() == [["a"], ["b"], ["c"], ["d"], ["e"], ["f"]]
+    assert slurm.submitted == [*"abcdef"]
     assert "QOSMaxSubmitJobPerUserLimit" in slurm.backend.note
-    for job in ("1", "2", "3"):
-        slurm.states[job] = "FAILED"
+    slurm.states |= dict.fromkeys("123", "FAILED")
     assert len(slurm.poll()) == 3
     slurm.room = 9
     slurm.poll()
-    assert len(slurm.submitted) == 9
+    assert slurm.submitted == [*"abcdefghi"]
     assert slurm.backend.note == ""
 
 
 def family(slurm):
-    parent = slurm.start("parent")
-    return parent, slurm.start("child", after=parent)
+    """Start a parent and its child. Return their handles."""
+    parent = slurm.start("p")
+    child = slurm.start("c", after=parent)
+    slurm.poll()
+    slurm.poll()
+    return parent, child
 
 
 def test_a_child_is_submitted_behind_its_parent_and_never_before(cluster):
     slurm = cluster(room=0)
     parent, child = family(slurm)
-    slurm.poll()
     assert slurm.submitted == []
     slurm.room = 9
     slurm.poll()
     slurm.poll()
-    assert slurm.submitted == [(["parent"], ""), (["child"], "1")]
+    assert slurm.submitted == ["p", "c after 1"]
     slurm.states |= {"1": "FAILED", "2": "CANCELLED"}
     assert slurm.poll() == [parent, child]
     # Slurm cancelled the child, not a user, so it may start again.
@@ -122,8 +123,6 @@ def test_a_child_is_submitted_behind_its_parent_and_never_before(cluster):
 def test_a_child_that_a_user_cancelled_does_not_start_again(cluster):
     slurm = cluster()
     _, child = family(slurm)
-    slurm.poll()
-    slurm.poll()
     slurm.states["2"] = "CANCELLED"
     assert slurm.poll() == [child]
     assert "was cancelled" in slurm.backend.exit_reason(child)
@@ -132,25 +131,22 @@ def test_a_child_that_a_user_cancelled_does_not_start_again(cluster):
 def test_a_child_whose_parent_failed_before_there_was_room_is_not_submitted(cluster):
     slurm = cluster(room=1)
     parent, child = family(slurm)
-    slurm.poll()
     slurm.states["1"] = "FAILED"
     assert slurm.poll() == [parent]
     slurm.room = 9
     assert slurm.poll() == [child]
-    assert len(slurm.submitted) == 1
+    assert slurm.submitted == ["p"]
 
 
 @pytest.mark.parametrize("state", ["PREEMPTED", "NODE_FAIL", "BOOT_FAIL"])
 def test_a_job_that_the_cluster_took_away_is_submitted_again(cluster, state):
     slurm = cluster()
     _, child = family(slurm)
-    slurm.poll()
-    slurm.poll()
     slurm.states |= {"1": state, "2": "CANCELLED"}
     assert slurm.poll() == [child]
     assert slurm.backend.exit_reason(child) == ""
     slurm.poll()
-    assert slurm.submitted[2:] == [(["parent"], "")]
+    assert slurm.submitted[2:] == ["p"]
 
 
 def test_as_many_runs_share_a_job_as_are_asked_for(cluster):
@@ -158,33 +154,32 @@ def test_as_many_runs_share_a_job_as_are_asked_for(cluster):
     slurm.start_all("abcdefg")
     assert slurm.submitted == [], "runs are collected first"
     slurm.poll()
-    assert slurm.jobs() == [["a", "b", "c"], ["d", "e", "f"], ["g"]]
+    assert slurm.submitted == ["abc", "def", "g"]
     assert slurm.backend.slots == 500 * 3
 
 
 def test_only_alike_runs_share_a_job(cluster):
     slurm = cluster(runs_per_job=3)
-    parent = slurm.start("parent")
-    slurm.start("child", after=parent)
-    slurm.start("wide", **{"trainer.threads": 2})
-    slurm.start("other")
-    for name in ("nodes", "more"):
+    parent = slurm.start("p")
+    slurm.start("c", after=parent)
+    slurm.start("t", **{"trainer.threads": 2})
+    slurm.start("o")
+    for name in "nm":
         slurm.start(name, **{"trainer.num_nodes": 2})
     slurm.poll()
     slurm.poll()
-    alone = [["wide"], ["nodes"], ["more"], ["child"]]
-    assert slurm.jobs() == [["parent", "other"], *alone]
+    assert slurm.submitted == ["po", "t", "n", "m", "c after 1"]
 
 
 def test_no_more_jobs_wait_than_the_cluster_takes(cluster):
     slurm = cluster(jobs=2)
     slurm.start_all("abc")
     slurm.poll()
-    assert slurm.jobs() == [["a"], ["b"]]
+    assert slurm.submitted == ["a", "b"]
     slurm.states["1"] = "COMPLETED"
     slurm.poll()
     slurm.poll()
-    assert slurm.jobs() == [["a"], ["b"], ["c"]]
+    assert slurm.submitted == ["a", "b", "c"]
 
 
 def test_a_waiting_run_that_is_asked_to_end_is_not_submitted(cluster):
@@ -204,14 +199,14 @@ def test_a_run_that_an_earlier_sweep_submitted_is_followed(cluster):
     for run in (earlier.outputs / "runs").iterdir():
         publish_json(job_file(run), {"job": "9", "name": "batch"})
     slurm = cluster()
-    slurm.states, slurm.names = {"9": "RUNNING"}, {"9": "batch"}
+    slurm.states = {"9": "RUNNING"}
     handles = slurm.start_all("ab")
     assert slurm.poll() == []
     slurm.states["9"] = "CANCELLED"
     assert slurm.poll() == handles
     slurm.start("a")
     slurm.poll()
-    assert slurm.jobs() == [["a"]], "its job is over, so it has a new one"
+    assert slurm.submitted == ["a"], "its job is over, so it has a new one"
 
 
 def test_a_job_of_several_runs_ends_only_what_it_had_begun(cluster):
@@ -223,7 +218,7 @@ def test_a_job_of_several_runs_ends_only_what_it_had_begun(cluster):
     assert slurm.poll() == handles[:1]
     assert "used too much host memory" in slurm.backend.exit_reason(handles[0])
     slurm.poll()
-    assert slurm.submitted[1:] == [(["b", "c", "d"], "")]
+    assert slurm.submitted[1:] == ["bcd"]
     # The job failed before it began any run, which counts as a try of all its runs.
     slurm.states["2"] = "FAILED"
     assert slurm.poll() == handles[1:]
@@ -288,19 +283,6 @@ def test_sbatch_is_asked_for_what_a_run_takes(tmp_path, monkeypatch):
     assert not cpu.keys() & {"gres", "gpus_per_node"}
 
 
-@pytest.fixture
-def program(tmp_path, monkeypatch):
-    """Put a program on PATH that prints a line and ends with an exit code."""
-
-    def program(name, line, code=0):
-        path = tmp_path / name
-        path.write_text(f"#!/bin/sh\necho '{line}' | tee /dev/stderr\nexit {code}\n")
-        path.chmod(0o755)
-        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-
-    return program
-
-
 @pytest.mark.parametrize(
     ("said", "later"),
     [
@@ -358,8 +340,8 @@ sys.exit(code)
 class Watched(RunsWork):
     """A job that records which runs it starts. While the first run trains, it calls `when`."""
 
-    def __init__(self, runs, root, name="own", when=lambda work: None):
-        super().__init__([*map(str, runs)], str(root), name)
+    def __init__(self, runs, root, when):
+        super().__init__([*map(str, runs)], str(root), "own")
         self.started, self._when = [], when
 
     def _wait(self, process):
@@ -368,8 +350,9 @@ class Watched(RunsWork):
             self.started.append(run)
             while not (run / "begun").exists() and process.poll() is None:
                 time.sleep(0.01)
-            when, self._when = self._when, lambda work: None
-            when(self)
+            when, self._when = self._when, None
+            if when:
+                when(self)
         return super()._wait(process)
 
     def ends(self):
@@ -412,13 +395,13 @@ def work(tmp_path):
     (tmp_path / "tasks" / "train.py").write_text(TRAIN)
     make_directory(tmp_path / "outputs" / "slurm")
 
-    def make(codes, when=lambda work: None):
+    def make(codes, when):
         runs = [tmp_path / "outputs" / "runs" / name for name in "abcd"[: len(codes)]]
         for run, code in zip(runs, codes, strict=True):
             run.mkdir(parents=True)
             (run / "code").write_text(str(code))
             publish_json(job_file(run), {"job": "", "name": "own"})
-        return Watched(runs, tmp_path, when=when)
+        return Watched(runs, tmp_path, when)
 
     yield make
     for number, action in before.items():
@@ -455,6 +438,6 @@ def test_a_job_trains_its_runs_in_order_until_it_is_asked_to_stop(
     if when is requeue:
         # Skip before the run starts. Otherwise its process would stay.
         pytest.importorskip("submitit")
-    one = work(codes, when or (lambda work: None))
+    one = work(codes, when)
     assert one.ends() == code
     assert (one.names(), one.names("saved")) == (trained, saved)

@@ -12,6 +12,7 @@ import pytest
 
 import sweeper
 from sweeper.store.files import with_checksum
+from sweeper.store.liveness import Watcher
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 
@@ -34,6 +35,20 @@ def store(tmp_path):
 def run(store, record):
     """A frozen run without attempts."""
     return store.freeze(record)
+
+
+LEASE = 89.0
+
+
+@pytest.fixture
+def now():
+    """The time of a monotonic clock, which a test advances."""
+    return [1009.0]
+
+
+@pytest.fixture
+def watcher(now):
+    return Watcher(LEASE, lambda: now[0])
 
 
 def elsewhere(attempt, **facts):
@@ -61,9 +76,9 @@ def start():
     environment = {**os.environ, "PYTHONPATH": str(Path(sweeper.__file__).parents[1])}
     started = []
 
-    def begin(code, *arguments, before=()):
+    def begin(code, *arguments):
         process = subprocess.Popen(
-            [*before, sys.executable, "-c", code, *map(str, arguments)],
+            [sys.executable, "-c", code, *map(str, arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

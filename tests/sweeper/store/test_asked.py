@@ -1,5 +1,7 @@
 """Claims that were chosen after runs were done are noted, even if `forget` removed the runs."""
 
+import pytest
+
 from sweeper.store.asked import Asked, asked_in, late_terms, note_forgotten, terms_of
 
 RUNS = ["r0", "r1", "r2"]
@@ -23,17 +25,14 @@ def test_a_margin_in_another_spelling_is_the_same():
     assert first == second != terms_of({"margin": {"test/loss": {"size": "1"}}})
 
 
-def test_what_is_asked_anew_of_forgotten_runs_is_late(tmp_path):
-    note_forgotten(tmp_path, "fig1", [plan()], RUNS[:2])
-    margin = {"margin": {"test/loss": {"size": "1 %"}}}
-    late = late_terms(
-        asked({"claims": ["c"], **margin}), asked_in(tmp_path), lambda run: False
-    )
-    assert late == {"margin test/loss 1 %": RUNS[:2]}
-
-
-def test_what_is_asked_anew_of_runs_that_were_forgotten_one_by_one_is_late(tmp_path):
-    for run in RUNS:
-        note_forgotten(tmp_path, run, [], [run])
-    late = late_terms(asked({"claims": ["c"]}), asked_in(tmp_path), lambda run: False)
-    assert late["claim c"] == RUNS
+@pytest.mark.parametrize(
+    ("plans", "further"),
+    [([plan()], set()), ([], {"claim c", "error 0.05"})],
+    ids=["with their plan", "alone"],
+)
+def test_what_is_asked_anew_of_forgotten_runs_is_late(tmp_path, plans, further):
+    for run in RUNS[:2]:
+        note_forgotten(tmp_path, run, plans, [run])
+    own = asked({"claims": ["c"], "margin": {"test/loss": {"size": "1 %"}}})
+    late = late_terms(own, asked_in(tmp_path), lambda run: False)
+    assert late == dict.fromkeys({"margin test/loss 1 %", *further}, RUNS[:2])

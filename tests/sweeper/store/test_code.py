@@ -6,11 +6,10 @@ from importlib.metadata import entry_points
 
 import pytest
 
-from sweeper.store.code import BESIDE, Code, differing, pin, state_of
+from sweeper.store.code import BESIDE, Code, differing, pin
 from sweeper.store.registry import ROOT
-from sweeper.store.runs import lineage
 from tests.refusals import refusal
-from tests.tasks.jobs import config, freeze
+from tests.tasks.jobs import config
 
 FILES = [
     *"""
@@ -87,7 +86,6 @@ def test_what_is_pinned_stays_and_is_shared_by_all_that_have_the_same_code(
 ):
     code = Code.read(root)
     folder = pin(tmp_path, code, [])
-    assert folder.parent == tmp_path / "code"
     pinned = [path for path in folder.rglob("*") if path.is_file()]
     unpinned = {"docs/install.md", "sweeper/results/judge.py"}
     names = {path.relative_to(folder).as_posix() for path in pinned}
@@ -149,18 +147,3 @@ def test_a_package_that_a_run_names_is_pinned_with_it(tmp_path, installed, monke
     # The path of a job has both the copy and the installed package.
     monkeypatch.syspath_prepend(beside)
     assert len(entry_points(group="headroom.attention", name="wide")) == 1
-
-
-def test_what_was_continued_comes_of_all_that_trained_it(tmp_path):
-    run = freeze(tmp_path)
-    for facts in (
-        {"code": "old", "code_parts": {"models": "z"}},
-        {"code": "one", "code_parts": {"models": "a"}, "continues": 1},
-        # This attempt started from step 0.
-        {"code": "lost", "code_parts": {"models": "b"}},
-        {"code": "two", "code_parts": {"models": "c"}, "continues": 2},
-    ):
-        run.claim(facts)
-    states = [state_of(one) for one in lineage(run, 4)]
-    assert states == [{"models": "z"}, {"models": "a"}, {"models": "c"}]
-    assert differing(states) == ["models"]

@@ -7,13 +7,14 @@ import pytest
 
 from sweeper.store.runs import RunStore, State
 from tests.refusals import refusal
+from tests.sweeper.conftest import finish
 
 
 def test_reading_writes_nothing(store, run, tmp_path):
     absent = RunStore(tmp_path / "absent")
     assert absent.ids() == []
     assert absent.run("none").status().state is State.NEW
-    run.publish_result(run.claim({}), {"metrics": {"test/loss": 3.25}, "steps": 1000})
+    finish(run, {"steps": 1000})
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     for one in map(store.run, store.ids()):
         one.record(), one.history(), one.checkpoints(), one.attempts(), one.status()

@@ -12,7 +12,6 @@ from sweeper.store.files import (
     publish,
     publish_json,
     read_json,
-    read_versioned,
 )
 from tests.refusals import refusal
 
@@ -149,11 +148,6 @@ def test_a_link_planted_at_the_final_name_never_leads_a_write_away(tmp_path, vic
     assert "beat.json cannot be read" in refusal(read_json, path)
     assert publish(path, NEW)
     assert path.read_text() == NEW
-
-
-def test_another_format_is_refused(tmp_path):
-    publish_json(tmp_path / "run.json", {"format": 2})
-    assert "it has format 2, not 1" in refusal(read_versioned, tmp_path / "run.json")
 
 
 def test_json_comes_back_as_it_went_and_nan_is_refused(tmp_path):

@@ -17,6 +17,7 @@ from sweeper.store.liveness import (
     read_heartbeat,
     send,
 )
+from tests.sweeper.store.conftest import LEASE
 
 TELL = """
 import json
@@ -24,7 +25,6 @@ from sweeper.store.liveness import identity
 print(json.dumps(identity()), flush=True)
 input()
 """
-LEASE = 89.0
 
 
 @pytest.fixture
@@ -68,17 +68,6 @@ def test_where_this_machine_cannot_know_it_does_not_guess(elsewhere):
 
 
 FOREIGN = {"host": "another", "boot": "another", "pid": 101, "pid_started": 103}
-
-
-@pytest.fixture
-def now():
-    """The time of a monotonic clock, which a test advances."""
-    return [1009.0]
-
-
-@pytest.fixture
-def watcher(now):
-    return Watcher(LEASE, lambda: now[0])
 
 
 def test_a_foreign_attempt_lives_while_its_beat_changes(watcher, now):

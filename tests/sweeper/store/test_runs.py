@@ -14,15 +14,15 @@ from sweeper.store.liveness import Watcher
 from sweeper.store.records import Record
 from sweeper.store.runs import Run, RunStore, State
 from tests.refusals import refusal
+from tests.sweeper.conftest import finish
 from tests.sweeper.store.conftest import elsewhere
 
 
 def test_freezing_again_changes_nothing(store, record):
     path = store.freeze(record).path / "run.json"
     before = (path.read_bytes(), path.stat().st_ino)
-    names = {"experiment": "fig3", "arm": "x", "label": "y"}
     config = dict(reversed(record.config.items())) | {"seed": 0.0}
-    store.freeze(replace(record, config=config, names=names))
+    store.freeze(replace(record, config=config, names={"experiment": "fig3"}))
     assert (path.read_bytes(), path.stat().st_ino) == before
 
 
@@ -31,7 +31,7 @@ def test_keys_that_cannot_change_a_result_may_differ(store, record):
     other = replace(record, config=record.config | {"logger": {"mode": "online"}})
     store.freeze(other)
     assert run.record() == other, "what cannot change the result is taken as typed"
-    run.publish_result(run.claim({}), {"metrics": {}})
+    finish(run, {})
     store.freeze(record)
     assert run.record() == other, "of a finished run it says what was"
 
@@ -54,10 +54,10 @@ def test_ids_are_the_frozen_runs_in_order(store, record):
 
 
 def test_only_a_run_elsewhere_whose_heartbeat_moves_is_in_training(
-    store, record, monkeypatch
+    store, record, watcher, now, monkeypatch
 ):
-    now, ids = [0.0], ("done", "dead", "alive")
-    store = RunStore(store.outputs, Watcher(89.0, lambda: now[0]))
+    start, ids = now[0], ("done", "dead", "alive")
+    store = RunStore(store.outputs, watcher)
     attempts = {id: store.freeze(replace(record, id=id)).claim({}) for id in ids}
     attempts["done"].finish("interrupted")
     for id in ("dead", "alive"):
@@ -69,9 +69,9 @@ def test_only_a_run_elsewhere_whose_heartbeat_moves_is_in_training(
 
     monkeypatch.setattr("sweeper.store.runs.time.sleep", sleep)
     assert store.in_training(ids) == "alive"
-    assert now[0] == 7.0
+    assert now[0] == start + 7.0
     assert store.in_training(ids[:2]) is None
-    assert now[0] == 91.0
+    assert now[0] == start + 91.0
 
 
 RESULT = {"metrics": {"test/loss": 3.25}, "steps": 1000, "weights_sha256": "0" * 64}
@@ -94,7 +94,7 @@ def test_a_result_makes_the_run_done_and_names_its_attempt(run):
     assert run.publish_result(attempt, RESULT)
     assert run.result() == {"format": 1, "id": run.id, "attempt": 2, **RESULT}
     status = run.status()
-    assert (status.state, status.attempt, status.heartbeat) == (State.DONE, 2, None)
+    assert (status.state, status.heartbeat) == (State.DONE, None)
     assert status.reason == "finished at step 1000 (attempt 2)"
 
 
@@ -115,12 +115,11 @@ def test_of_5_finishers_at_once_one_publishes(run, race, kind):
 @pytest.mark.parametrize(
     ("cause", "state", "reason"),
     [
-        ("interrupted", State.INTERRUPTED, "interrupted at step 3 of 7"),
-        ("out_of_gpu_memory", State.FAILED, "out_of_gpu_memory: 3 GiB asked"),
-        ("nan", State.FAILED, "nan: 3 GiB asked"),
+        ("interrupted", "interrupted", "interrupted at step 3 of 7"),
+        ("nan", "failed", "nan: 3 GiB asked"),
         (
             "done",
-            State.FAILED,
+            "failed",
             "no_result: exit.json says `done`, but there is no result.json",
         ),
     ],
@@ -133,8 +132,7 @@ def test_the_newest_attempt_decides(run, cause, state, reason):
     attempt.heartbeat(step=3, steps=7)
     attempt.finish(cause, "3 GiB asked")
     status = run.status()
-    assert (status.state, status.attempt) == (state, 2)
-    assert status.reason == f"{reason} (attempt 2)"
+    assert (status.state, status.reason) == (state, f"{reason} (attempt 2)")
 
 
 def test_a_result_published_while_the_state_is_read_is_not_missed(run, monkeypatch):
@@ -164,23 +162,23 @@ def test_a_last_word_said_while_the_state_is_read_is_not_missed(run, monkeypatch
 def test_a_record_whose_seal_was_made_anew_is_not_the_run_of_its_name(tmp_path):
     config = {"task": {"name": "lm1b"}, "seed": 3, "logger": {"name": "none"}}
     run = RunStore(tmp_path).freeze(Record(run_id(config), config))
-    path = run.path / "run.json"
-    for changed, refused in (
-        ({"seed": 5}, True),
-        ({"logger": {"name": "wandb"}}, False),
-    ):
+
+    def seal(**changed):
+        path = run.path / "run.json"
         path.unlink()
-        record = {"format": FORMAT, "id": run.id, "config": {**config, **changed}}
-        assert publish_with_checksum(path, record)
-        if refused:
-            assert "but run.json has another" in refusal(Run.open, run.path)
-        else:  # the logger does not enter the id of a run
-            assert Run.open(run.path).record().config == record["config"]
+        value = {"format": FORMAT, "id": run.id, "config": config | changed}
+        assert publish_with_checksum(path, value)
+
+    seal(seed=5)
+    assert "but run.json has another" in refusal(Run.open, run.path)
+    other = {"name": "wandb"}  # the logger does not enter the id of a run
+    seal(logger=other)
+    assert Run.open(run.path).record().config["logger"] == other
 
 
 @pytest.mark.parametrize("name", ["run.json", "result.json"])
 def test_every_cut_and_every_changed_letter_is_noticed(run, name):
-    run.publish_result(run.claim({}), RESULT)
+    finish(run, RESULT)
     path = run.path / name
     whole = path.read_bytes()
     read = run.record if name == "run.json" else run.result
