@@ -175,19 +175,22 @@ def test_the_level_is_shared_only_where_any_miss_would_do():
     assert some.tolist() == [[0.005, 0.01], [0.005, 0.005], [0.005, 0.005]]
 
 
+UP, ACROSS, DOWN = (1, 2), (-2, 1), (-2, -1)
+
+
 @pytest.mark.parametrize(
     ("claim", "found", "margin", "said"),
     [
-        (ONE, [(1, 3)], 9, SUPPORTED),
-        (ONE, [(-3, -1)], 9, NOT),
-        (ONE, [(-2, 3)], 9, SAME),
-        (ONE, [(-2, 3)], 2.5, OPEN),
-        (BOTH, [(1, 2), (1, 2)], 9, SUPPORTED),
-        (BOTH, [(1, 2), (-2, -1)], 9, NOT),
-        (BOTH, [(1, 2), (-2, 1)], np.nan, OPEN),
-        (EITHER, [(1, 2), (-2, -1)], 9, SUPPORTED),
-        (EITHER, [(-2, -1), (-2, -1)], 9, NOT),
-        (EITHER, [(-2, -1), (-2, 1)], np.nan, OPEN),
+        (ONE, [UP], 9, SUPPORTED),
+        (ONE, [DOWN], 9, NOT),
+        (ONE, [ACROSS], 9, SAME),
+        (ONE, [ACROSS], 1.5, OPEN),
+        (BOTH, [UP, UP], 9, SUPPORTED),
+        (BOTH, [UP, DOWN], 9, NOT),
+        (BOTH, [UP, ACROSS], np.nan, OPEN),
+        (EITHER, [UP, DOWN], 9, SUPPORTED),
+        (EITHER, [DOWN, DOWN], 9, NOT),
+        (EITHER, [DOWN, ACROSS], np.nan, OPEN),
     ],
 )
 def test_decisions_follow_from_intervals(claim, found, margin, said):

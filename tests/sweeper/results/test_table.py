@@ -67,28 +67,16 @@ DIVERGED = {"state": "failed", "reason": "nan: the training loss is nan (attempt
 
 def trials(measured, *, arm="a", test=1.0):
     """Return the trials of one arm. `measured` maps a learning rate to the losses of its seeds."""
-    settings = {f"heads=2 learning_rate={rate}": rate for rate in measured}
-    rows = [
-        {
-            "experiment": "x_trials",
-            "arm": arm,
-            "point": point,
-            RATE: rate,
-            "seed": seed,
-            "run": f"{arm}{rate}-s{seed}",
-            "test/loss": test * rate,
-            LOSS: loss,
-            "state": "done",
-            "reason": "",
-        }
-        | (DIVERGED if loss is None else {})
-        for point, rate in settings.items()
-        for seed, loss in enumerate(measured[rate])
-    ]
-    tune = {"grid": {RATE: list(measured)}}
-    about = {"metric": LOSS, "arms": {"a": {}}, "tune": tune}
-    keys = {point: {"model.heads": 2, RATE: rate} for point, rate in settings.items()}
-    return Table("x_trials", about, {}, keys, list(rows[0]), rows)
+    rows, settings = [], {}
+    for rate, losses in measured.items():
+        point = f"heads=2 learning_rate={rate}"
+        settings[point] = {"model.heads": 2, RATE: rate}
+        for seed, loss in enumerate(losses):
+            run = {"run": f"{arm}{rate}-s{seed}", "test/loss": test * rate, LOSS: loss}
+            ended = DIVERGED if loss is None else {"state": "done", "reason": ""}
+            rows.append({"arm": arm, "point": point, "seed": seed, **run, **ended})
+    about = {"metric": LOSS, "arms": {"a": {}}, "tune": {"grid": {RATE: []}}}
+    return replace(table(rows), experiment=about, settings=settings)
 
 
 def chosen(measured, **options):
