@@ -280,11 +280,7 @@ def by_hand(axes):
     sweep = Sweep(name="grid", title="lm1b", figure="curves", x=x, labels=labels)
     for index, values in enumerate(product(*axes.values())):
         point = dict(zip(axes, values, strict=True))
-        heads, size = (
-            point.get("model.heads", 2 + index),
-            point.get("model.head_size") or 32,
-        )
-        sweep.add("grid", Model(64, heads, size), [43.0 - index, 42.5], point)
+        sweep.add("grid", Model(64, 2 + index, 32), [43.0 - index, 42.5], point)
     return sweep
 
 

@@ -13,7 +13,6 @@ from sweeper.results.remarks import left_out, missing, mixed, not_learned, stand
 from sweeper.results.table import COLUMNS
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.synthetic import (
-    FINETUNE,
     METRIC,
     MODELS,
     Model,
@@ -21,7 +20,6 @@ from tests.sweeper.results.synthetic import (
     figure1,
     finetuned,
     one_arm,
-    score,
 )
 
 SMALL = Model(64, 2, 16)
@@ -52,12 +50,10 @@ def test_a_finished_run_fills_every_column():
     [row] = sweep.table().rows
     wanted = {
         "arm": "fixed",
-        "point": "heads=2",
         "seed": 0,
         "state": "done",
         "model.head_size": 16,  # resolved: the config says null
         "model.attention.name": "multi_head",
-        "params_total": SMALL.size["params_total"],
         METRIC: 43.7,
         "steps": 97,
         "seconds": 12.5,
@@ -226,25 +222,6 @@ def test_versions_are_mixed_where_something_that_trains_differs(one, other, told
         sweep.attempts[run] = dict(zip(keys, facts, strict=False))
     expected = [f"Runs of 2 versions of the program: {told}"] if told else []
     assert mixed(sweep.table()) == expected
-
-
-def test_the_parameters_of_a_row_are_those_of_its_pre_training():
-    rows = finetuned().table().rows
-    assert {row["task"] for row in rows} == {"pretraining", "squad", "mnli"}
-    for row in rows:
-        assert row["params_total"] == MODELS[row["model.heads"]].size["params_total"]
-
-
-@pytest.mark.parametrize(
-    "metric", [m for metrics in FINETUNE.values() for m in metrics]
-)
-def test_a_point_holds_the_seeds_of_the_task_that_the_metric_is_of(metric):
-    table = finetuned(seeds=3).table()
-    assert missing(table) == ""
-    times = 100 if metric == "test/accuracy" else 1  # points are in per cent
-    for point, model in zip(points(table, metric), MODELS.values(), strict=True):
-        wanted = {seed: times * score(metric, model, seed) for seed in range(3)}
-        assert point.values == wanted
 
 
 def test_what_is_unfinished_counts_pre_training_too():

@@ -269,8 +269,7 @@ def test_missing_and_mixed_runs_and_matching_errors_are_in_the_figure():
 def test_one_seed_has_no_interval_and_the_figure_says_so():
     figure = draw("fig1", few())
     assert "there is no interval" in words(figure)
-    bars = [one for axes in figure.axes for one in axes.collections]
-    assert not any(one.get_segments() for one in bars)
+    assert not any(map(segments, figure.findobj(LineCollection)))
 
 
 def curves_over(x, sweep):
