@@ -63,20 +63,6 @@ def test_a_finished_run_fills_every_column():
     assert "energy_joules" not in row
 
 
-def test_unfinished_runs_keep_their_row_and_their_size(tmp_path):
-    sweep = one_point(None, None, None, 43.0)
-    sweep.write(tmp_path)
-    failed, stopped, *_ = map(RunStore(tmp_path).run, sweep.records)
-    failed.claim({}).finish("nan", "the loss is nan at step 7")
-    stopped.claim({}).finish("interrupted")
-    [table] = collect(tmp_path)
-    states = [row["state"] for row in table.rows]
-    assert states == ["failed", "interrupted", "new", "done"]
-    assert "the loss is nan at step 7" in table.rows[0]["reason"]
-    assert {row["params_total"] for row in table.rows} == {SMALL.size["params_total"]}
-    assert all(row.get(METRIC) is None for row in table.rows[:3])
-
-
 def test_a_finished_run_without_the_metric_says_which_metric_it_lacks():
     sweep = one_point(43.7, 43.9)
     sweep.metric = "test/accuracy"

@@ -109,7 +109,6 @@ WRONG = {
     "twice": (pd.concat([GOOD, GOOD[:1]]), "a has two rows with seed=0"),
     "nan": (GOOD.assign(value="nan"), "value='nan' in row 1"),
     "text": (GOOD.assign(value=["fast", *GOOD["value"][1:]]), "value='fast' in row 1"),
-    "empty": (GOOD.assign(value=["", *GOOD["value"][1:]]), "value='' in row 1"),
     "no cost": (GOOD.assign(seconds="0"), "seconds='0' in row 1"),
     "none": (GOOD[:0], "have no rows"),
     "large": (pd.DataFrame({"arm": ["a"] * (MOST_ROWS + 1)}), "more than 10,000 rows"),
