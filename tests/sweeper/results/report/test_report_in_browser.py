@@ -194,7 +194,6 @@ def started(tmp_path_factory):
         text=True,
     ) as server:
         try:
-            assert server.stdout is not None
             ready = next(
                 line for line in server.stdout if "started successfully" in line
             )
