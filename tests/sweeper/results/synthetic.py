@@ -336,8 +336,7 @@ def score(metric, model, seed):
 def described(name):
     """Return the entry of a shipped experiment in a plan."""
     conf = Path(__file__).parents[3] / "conf" / "experiment" / f"{name}.yaml"
-    whole = OmegaConf.to_container(OmegaConf.load(conf), resolve=False)
-    about = whole["experiment"]
+    about = OmegaConf.to_container(OmegaConf.load(conf), resolve=False)["experiment"]
     keys = {"title", "metric", "x", "figure", "finetune"} & about.keys()
     paper = {str(x): printed for x, printed in about.get("paper", {}).items()}
     arms = {arm: {"label": entry["label"]} for arm, entry in about["arms"].items()}

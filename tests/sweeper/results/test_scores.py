@@ -103,13 +103,16 @@ def test_metrics_share_the_error_and_costs_stand_beside_the_effect():
 
 
 GOOD = scores(1.0).astype(str)
+FIRST = GOOD["arm"] == "a"
+JOINED = {"arm": np.where(FIRST, "x", "x y"), "point": np.where(FIRST, "y z", "z")}
 WRONG = {
     "no arm": (GOOD.drop(columns="arm"), "but lack 'arm'"),
-    "one arm": (GOOD[GOOD["arm"] == "a"], "have only one arm, a"),
+    "one arm": (GOOD[FIRST], "have only one arm, a"),
     "twice": (pd.concat([GOOD, GOOD[:1]]), "a has two rows with seed=0"),
     "nan": (GOOD.assign(value="nan"), "value='nan' in row 1"),
     "text": (GOOD.assign(value=["fast", *GOOD["value"][1:]]), "value='fast' in row 1"),
     "no cost": (GOOD.assign(seconds="0"), "seconds='0' in row 1"),
+    "one joined name": (GOOD.assign(**JOINED), "have the same name, because"),
     "none": (GOOD[:0], "have no rows"),
     "large": (pd.DataFrame({"arm": ["a"] * (MOST_ROWS + 1)}), "more than 10,000 rows"),
 }
@@ -230,15 +233,6 @@ def test_right_and_wrong_answers_are_scores():
     table = scores(1.0, seeds=60, own=1.0)
     [found] = judged(table.assign(value=table["value"] > 10.5), better="higher")
     assert found.verdict is SUPPORTED
-
-
-def test_arms_and_points_with_one_joined_name_are_refused():
-    table = scores(1.0)
-    first = table["arm"] == "a"
-    table["arm"] = np.where(first, "x", "x y")
-    table["point"] = np.where(first, "y z", "z")
-    with pytest.raises(UserError, match="have the same name, because"):
-        judged(table)
 
 
 def test_rows_with_more_cells_than_the_header_are_refused(tmp_path, capsys):
