@@ -280,11 +280,7 @@ def by_hand(axes):
     sweep = Sweep(name="grid", title="lm1b", figure="curves", x=x, labels=labels)
     for index, values in enumerate(product(*axes.values())):
         point = dict(zip(axes, values, strict=True))
-        heads, size = (
-            point.get("model.heads", 2 + index),
-            point.get("model.head_size") or 32,
-        )
-        sweep.add("grid", Model(64, heads, size), [43.0 - index, 42.5], point)
+        sweep.add("grid", Model(64, 2 + index, 32), [43.0 - index, 42.5], point)
     return sweep
 
 
@@ -340,8 +336,7 @@ def score(metric, model, seed):
 def described(name):
     """Return the entry of a shipped experiment in a plan."""
     conf = Path(__file__).parents[3] / "conf" / "experiment" / f"{name}.yaml"
-    whole = OmegaConf.to_container(OmegaConf.load(conf), resolve=False)
-    about = whole["experiment"]
+    about = OmegaConf.to_container(OmegaConf.load(conf), resolve=False)["experiment"]
     keys = {"title", "metric", "x", "figure", "finetune"} & about.keys()
     paper = {str(x): printed for x, printed in about.get("paper", {}).items()}
     arms = {arm: {"label": entry["label"]} for arm, entry in about["arms"].items()}

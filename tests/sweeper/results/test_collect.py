@@ -13,7 +13,6 @@ from sweeper.results.remarks import left_out, missing, mixed, not_learned, stand
 from sweeper.results.table import COLUMNS
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.synthetic import (
-    FINETUNE,
     METRIC,
     MODELS,
     Model,
@@ -21,7 +20,6 @@ from tests.sweeper.results.synthetic import (
     figure1,
     finetuned,
     one_arm,
-    score,
 )
 
 SMALL = Model(64, 2, 16)
@@ -52,12 +50,10 @@ def test_a_finished_run_fills_every_column():
     [row] = sweep.table().rows
     wanted = {
         "arm": "fixed",
-        "point": "heads=2",
         "seed": 0,
         "state": "done",
         "model.head_size": 16,  # resolved: the config says null
         "model.attention.name": "multi_head",
-        "params_total": SMALL.size["params_total"],
         METRIC: 43.7,
         "steps": 97,
         "seconds": 12.5,
@@ -65,20 +61,6 @@ def test_a_finished_run_fills_every_column():
     }
     assert {key: row[key] for key in wanted} == wanted
     assert "energy_joules" not in row
-
-
-def test_unfinished_runs_keep_their_row_and_their_size(tmp_path):
-    sweep = one_point(None, None, None, 43.0)
-    sweep.write(tmp_path)
-    failed, stopped, *_ = map(RunStore(tmp_path).run, sweep.records)
-    failed.claim({}).finish("nan", "the loss is nan at step 7")
-    stopped.claim({}).finish("interrupted")
-    [table] = collect(tmp_path)
-    states = [row["state"] for row in table.rows]
-    assert states == ["failed", "interrupted", "new", "done"]
-    assert "the loss is nan at step 7" in table.rows[0]["reason"]
-    assert {row["params_total"] for row in table.rows} == {SMALL.size["params_total"]}
-    assert all(row.get(METRIC) is None for row in table.rows[:3])
 
 
 def test_a_finished_run_without_the_metric_says_which_metric_it_lacks():
@@ -135,14 +117,16 @@ def test_a_cell_has_the_value_of_its_run_instead_of_the_pre_training(planned):
 
 @pytest.mark.parametrize("planned", [True, False])
 @pytest.mark.parametrize(
-    ("task", "sizes", "found"),
+    ("task", "sizes", "own", "saved"),
     [
-        ("lm1b", (100, 75), {"params_attention": 75, "params_attention_saved": 0.25}),
-        ("lm1b", (), {"params_attention": None, "params_attention_saved": None}),
-        ("mnli", (100, 75), {"params_attention": 100, "params_attention_saved": None}),
+        ("lm1b", (100, 75), 75, 0.25),
+        ("lm1b", (), None, None),
+        ("mnli", (100, 75), 100, None),
     ],
 )
-def test_a_child_is_compared_with_its_parent(tmp_path, task, sizes, found, planned):
+def test_a_child_is_compared_with_its_parent(
+    tmp_path, task, sizes, own, saved, planned
+):
     """The parent can be a run of the plan or of an earlier one."""
     earlier = Sweep("earlier")
     earlier.add("trained", SMALL, [43.0])
@@ -154,7 +138,8 @@ def test_a_child_is_compared_with_its_parent(tmp_path, task, sizes, found, plann
         record.size["params_attention"] = attention
     earlier.write(tmp_path)
     *_, row = sweep.table(tmp_path).rows
-    assert {key: row.get(key) for key in found} == found
+    assert row.get("params_attention") == own
+    assert row.get("params_attention_saved") == saved
 
 
 def test_a_cell_is_nothing_a_truth_value_a_number_or_words():
@@ -223,25 +208,6 @@ def test_versions_are_mixed_where_something_that_trains_differs(one, other, told
         sweep.attempts[run] = dict(zip(keys, facts, strict=False))
     expected = [f"Runs of 2 versions of the program: {told}"] if told else []
     assert mixed(sweep.table()) == expected
-
-
-def test_the_parameters_of_a_row_are_those_of_its_pre_training():
-    rows = finetuned().table().rows
-    assert {row["task"] for row in rows} == {"pretraining", "squad", "mnli"}
-    for row in rows:
-        assert row["params_total"] == MODELS[row["model.heads"]].size["params_total"]
-
-
-@pytest.mark.parametrize(
-    "metric", [m for metrics in FINETUNE.values() for m in metrics]
-)
-def test_a_point_holds_the_seeds_of_the_task_that_the_metric_is_of(metric):
-    table = finetuned(seeds=3).table()
-    assert missing(table) == ""
-    times = 100 if metric == "test/accuracy" else 1  # points are in per cent
-    for point, model in zip(points(table, metric), MODELS.values(), strict=True):
-        wanted = {seed: times * score(metric, model, seed) for seed in range(3)}
-        assert point.values == wanted
 
 
 def test_what_is_unfinished_counts_pre_training_too():

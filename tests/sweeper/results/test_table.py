@@ -65,49 +65,31 @@ RATE, LOSS = "optimizer.learning_rate", "validation/loss"
 DIVERGED = {"state": "failed", "reason": "nan: the training loss is nan (attempt 1)"}
 
 
-def trials(measured, *, arm="a", test=1.0):
+def trials(measured, *, arm="a"):
     """Return the trials of one arm. `measured` maps a learning rate to the losses of its seeds."""
-    settings = {f"heads=2 learning_rate={rate}": rate for rate in measured}
-    rows = [
-        {
-            "experiment": "x_trials",
-            "arm": arm,
-            "point": point,
-            RATE: rate,
-            "seed": seed,
-            "run": f"{arm}{rate}-s{seed}",
-            "test/loss": test * rate,
-            LOSS: loss,
-            "state": "done",
-            "reason": "",
-        }
-        | (DIVERGED if loss is None else {})
-        for point, rate in settings.items()
-        for seed, loss in enumerate(measured[rate])
-    ]
-    tune = {"grid": {RATE: list(measured)}}
-    about = {"metric": LOSS, "arms": {"a": {}}, "tune": tune}
-    keys = {point: {"model.heads": 2, RATE: rate} for point, rate in settings.items()}
-    return Table("x_trials", about, {}, keys, list(rows[0]), rows)
+    rows, settings = [], {}
+    for rate, losses in measured.items():
+        point = f"heads=2 learning_rate={rate}"
+        settings[point] = {"model.heads": 2, RATE: rate}
+        for seed, loss in enumerate(losses):
+            run = {"run": f"{arm}{rate}-s{seed}", "test/loss": rate, LOSS: loss}
+            ended = DIVERGED if loss is None else {"state": "done", "reason": ""}
+            rows.append({"arm": arm, "point": point, "seed": seed, **run, **ended})
+    about = {"metric": LOSS, "arms": {"a": {}}, "tune": {"grid": {RATE: []}}}
+    return replace(table(rows), experiment=about, settings=settings)
 
 
-def chosen(measured, **options):
-    [choice] = choices(trials(measured, **options))
+def chosen(measured):
+    [choice] = choices(trials(measured))
     return choice
 
 
-def test_the_least_loss_is_chosen_and_its_trials_are_named():
+def test_the_least_loss_on_the_validation_split_is_chosen_and_its_trials_are_named():
     choice = chosen({0.1: [3.0], 0.2: [2.0], 0.4: [2.5]})
     assert (choice.arm, choice.setting) == ("a", {"model.heads": 2})
     assert (choice.values, choice.among) == ({RATE: 0.2}, 3)
     assert choice.best == ["a0.2-s0"]
     assert choice.trials == ["a0.2-s0", "a0.4-s0", "a0.1-s0"]
-
-
-@pytest.mark.parametrize("test", [-1.0, 0.0, 1e9])
-def test_nothing_of_the_test_split_is_seen(test):
-    measured = {0.1: [3.0, 3.1], 0.2: [2.0, 2.1], 0.4: [2.5, 2.4]}
-    assert chosen(measured, test=test) == chosen(measured)
 
 
 def test_a_value_that_diverged_for_any_seed_is_worse_than_all_others():

@@ -148,16 +148,6 @@ def test_arms_that_differ_less_than_the_margin_are_called_alike():
     assert "A decision needs about" in found[WORSENS].sentence
 
 
-def test_where_higher_is_better_the_same_numbers_say_the_opposite():
-    def mirrored(model):
-        return 100.0 - generous(model)
-
-    loss = answers(figure(mirrored))
-    accuracy = answers(as_accuracy(figure(mirrored)))
-    assert set(accuracy.values()) == {SUPPORTED}
-    assert loss[IMPROVES] == loss[WORSENS] == NOT
-
-
 def test_the_strict_form_admits_no_larger_model():
     """A fixed model does not count if it wins only because it has more parameters."""
 
@@ -255,7 +245,7 @@ def test_parameters_are_saved_where_the_truth_takes_fewer(factor, expected):
         (
             [
                 *((64, 4, 41), (64, 8, 40), (96, 4, 41, 6), (96, 8, 38, 6)),
-                *((128, 4, 30), (128, 8, 33), (160, 4, 30), (160, 8, 33)),
+                *((128, 4, 30), (128, 8, 33)),
             ],
             NOT,
             "4 heads over 8 at embedding size 64",
@@ -545,17 +535,13 @@ RATE = "optimizer.learning_rate"
 )
 def test_a_claim_has_a_verdict_only_if_it_has_it_with_either_rate(mean, expected):
     """Trials cannot tell two rates of the fixed arm apart. With the chosen rate, the arm wins."""
-    luck = random.Random(4)
     sweep = Sweep(claims=[WINS])
     eight = {"model.heads": 8}
-    for arm, model, own, values, matched in (
-        ("standard", Model(64, 4, 16), 30.0, {"model.heads": 4}, None),
-        ("fixed", Model(64, 8, 16), 27.0, eight, TO_STANDARD),
-        ("fixed", Model(64, 8, 17), mean, {**eight, RATE: 0.02}, TO_STANDARD),
-    ):
-        measured = [luck.gauss(own, 0.2) for _ in range(9)]
-        sweep.add(arm, model, measured, values, matched)
-    for point in sweep.points[-9:]:
+    add(sweep, "standard", Model(64, 4, 16), 30.0, {"model.heads": 4})
+    add(sweep, "fixed", Model(64, 8, 16), 27.0, eight, TO_STANDARD)
+    other = {**eight, RATE: 0.02}
+    add(sweep, "fixed", Model(64, 8, 17), mean, other, TO_STANDARD)
+    for point in sweep.points[-5:]:
         point["alternative_to"] = eight
     table = sweep.table()
     [verdict] = verdicts_on(table)

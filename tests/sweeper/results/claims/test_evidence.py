@@ -122,15 +122,6 @@ def test_nothing_is_bought_for_a_claim_that_no_seed_can_decide():
     assert "price" not in verdict.numbers
 
 
-def test_expected_costs_are_of_all_devices_of_a_run():
-    table = figure(flat, claims=[IMPROVES]).table()
-    hours = [
-        verdicts_on(one)[0].numbers["price"]["hours"]
-        for one in (table, edited(table, devices=4))
-    ]
-    assert hours[1] == pytest.approx(4 * hours[0])
-
-
 def test_alternatives_are_judged_where_the_contrast_is_largest_and_smallest():
     means = {"a": 1, "a2": 2, "b": 5, "b2": 3, "c": 4, "c2": nan, "d": 6, "d2": 7}
     a, b, unmeasured, cancelled = (
@@ -183,11 +174,14 @@ def test_a_round_has_the_next_seed_of_every_point_of_undecided_claims():
 def test_a_price_is_what_decides_if_estimates_and_spreads_stay():
     margin = {METRIC: {"size": "2 %", "reason": "Less is not seen."}}
     sweep = figure1(flat, seeds=5, claims=[IMPROVES], margin=margin)
-    [asked] = decidable(sweep.table())
+    table = sweep.table()
+    [asked] = decidable(table)
     price = asked.price()
     assert price.seeds > 5
     assert price.runs == (price.seeds - 5) * len(asked.used)
     assert price.hours == pytest.approx(price.runs * 12.5 / 3600)
+    [on_four_devices] = decidable(edited(table, devices=4))
+    assert on_four_devices.price().hours == pytest.approx(4 * price.hours)
     assert asked._decided_with(price.seeds)
     assert not asked._decided_with(price.seeds - 1)
     assert 5 < replace(asked, error=0.2).price().seeds < price.seeds

@@ -136,5 +136,4 @@ def content_of(page):
     text = page.read_text("utf-8")
     found = re.search(r'<script type="text/plain" id="data">(.*?)</script>', text)
     assert found
-    content = json.loads(gzip.decompress(b64decode(found[1])))
-    return content
+    return json.loads(gzip.decompress(b64decode(found[1])))

@@ -125,11 +125,8 @@ class Browser:
 
     def each(self, selector, asked):
         """Return a property of each element that matches, or the result of a method."""
-        script = (
-            f"return [...document.querySelectorAll(arguments[0])].map(e => e.{asked})"
-        )
-        found = self.run(script, selector)
-        return found
+        every = "[...document.querySelectorAll(arguments[0])]"
+        return self.run(f"return {every}.map(e => e.{asked})", selector)
 
     def texts(self, selector):
         """Return the text of each element that matches."""
@@ -150,10 +147,11 @@ class Browser:
         """
         entries = self._post("se/log", {"type": "performance"})
         events = [json.loads(entry["message"])["message"] for entry in entries]
-        sent = [
-            e["params"] for e in events if e["method"] == "Network.requestWillBeSent"
+        addresses = [
+            event["params"]["request"]["url"]
+            for event in events
+            if event["method"] == "Network.requestWillBeSent"
         ]
-        addresses = [str(one["request"]["url"]) for one in sent]
         return [address for address in addresses if not address.startswith("data:")]
 
     def _command(self, name, parameters):
@@ -196,7 +194,6 @@ def started(tmp_path_factory):
         text=True,
     ) as server:
         try:
-            assert server.stdout is not None
             ready = next(
                 line for line in server.stdout if "started successfully" in line
             )
@@ -244,10 +241,8 @@ def changed(folder, page, **values):
 
 def runs_of(page):
     """Return the runs whose curves are drawn."""
-    prefix = "#run="
     return {
-        str(href).removeprefix(prefix)
-        for href in page.each(LINES, "getAttribute('href')")
+        href.removeprefix("#run=") for href in page.each(LINES, "getAttribute('href')")
     }
 
 
