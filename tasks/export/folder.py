@@ -1,4 +1,4 @@
-"""The folder of an exported run: weights, config, tokenizer and a model card with verdicts."""
+"""The folder of an exported run: weights, config, tokenizer and a model card."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,6 @@ from tokenizers import Tokenizer
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import child, make_directory, publish, publish_json
 from sweeper.store.identity import leaves
-from sweeper.store.plans import newest, stem
 from sweeper.store.runs import Run
 from tasks.architectures.decoder import DecoderSection
 from tasks.architectures.encoder import EncoderSection
@@ -119,7 +118,7 @@ def tokenizer_of(run: Run, config: RunConfig) -> Path:
 
 
 def _card(run: Run, architecture: str) -> str:
-    """Return the model card of a run, with its metrics, verdicts and config."""
+    """Return the model card of a run, with its metrics and config."""
     record, result = run.record(), run.result() or {}
     task = record.config["task"]
     config = [
@@ -143,7 +142,6 @@ def _card(run: Run, architecture: str) -> str:
             for name, value in result.get("metrics", {}).items()
         ),
         *([_measured_rows(task)] if task["name"] == "lm1b" else []),
-        *("", "## Verdicts", "", *_verdicts(run)),
         *("", "## Config", "", "| key | value |", "| --- | --- |"),
         *(f"| {key} | {json.dumps(value)} |" for key, value in config),
     ]
@@ -191,29 +189,3 @@ def _metadata(run: Run) -> dict[str, Any]:
         "datasets": [hub] if hub else [],
         "model-index": [{"name": run.id, "results": [result]}],
     }
-
-
-def _verdicts(run: Run) -> list[str]:
-    """Return a line for each verdict on an experiment that includes the run.
-
-    The verdicts are read from outputs/tables.
-    """
-    lines: list[str] = []
-    for experiment, plan in newest(run.outputs).items():
-        if all(
-            p["run"] != run.id or p["experiment"] != experiment for p in plan["points"]
-        ):
-            continue
-        path = run.outputs / "tables" / f"{stem(experiment)}.claims.json"
-        try:
-            found: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))[
-                "verdicts"
-            ]
-        except (OSError, ValueError, KeyError):  # the experiment was not judged
-            continue
-        for one in found:
-            asked = ", ".join(
-                filter(None, (experiment, one["claim"], one.get("measure")))
-            )
-            lines.append(f"- {asked}: {one['verdict']}. {one['sentence']}")
-    return lines or ["No claim was judged with this run."]

@@ -9,7 +9,7 @@ import torch
 import yaml
 
 import headroom_attention as headroom
-from sweeper.store.plans import open_run, stem, write_plan
+from sweeper.store.plans import open_run, write_plan
 from tasks.export.__main__ import main
 from tasks.export.encoder import encoder_config
 from tasks.export.folder import check_mapped
@@ -110,20 +110,6 @@ def outputs_of(name, model, ours):
     real_NV = network.token_logits(hidden_BTD, every_BT)[mask_BT]
     following = (found.seq_relationship_logits, network.next_logits(hidden_BTD))
     return [(found.prediction_logits[mask_BT], real_NV), following]
-
-
-def test_the_card_has_the_verdicts_of_an_experiment_of_any_name(tmp_path):
-    run, name = trained(tmp_path, TODAY), "fig1.long"
-    point = {"experiment": name, "arm": "fixed", "run": run.id, "seed": 3}
-    experiments = {name: {"arms": {}}}
-    write_plan(tmp_path, {"experiments": experiments, "points": [point], "runs": {}})
-    verdict = {"claim": "wins", "verdict": "supported", "sentence": "It wins."}
-    judged = tmp_path / "tables" / f"{stem(name)}.claims.json"
-    judged.parent.mkdir()
-    judged.write_text(json.dumps({"verdicts": [verdict]}))
-    assert main([str(run.path), str(tmp_path / "exported")]) == 0
-    card = (tmp_path / "exported" / "README.md").read_text()
-    assert "- fig1.long, wins: supported. It wins." in card
 
 
 def test_what_no_class_computes_is_refused(tmp_path):
