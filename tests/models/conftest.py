@@ -32,43 +32,23 @@ ENCODER = {
 }
 
 
-@pytest.fixture
-def decoder():
+def decoder(**changes):
     """Build a Decoder in double precision and evaluation mode. Keywords override its sizes."""
-
-    def build(**changes):
-        return Decoder(**{**DECODER, **changes}).double().eval()
-
-    return build
+    return Decoder(**{**DECODER, **changes}).double().eval()
 
 
-@pytest.fixture
-def pack():
-    """Pack sentences of random tokens into one row: tokens_1T, segments_1T, positions_1T."""
-
-    def build(*lengths, padding=0):
-        tokens = torch.randint(DECODER["vocabulary_size"], (1, sum(lengths) + padding))
-        segments = [
-            segment for segment, n in enumerate(lengths, start=1) for _ in range(n)
-        ]
-        positions = [position for n in (*lengths, padding) for position in range(n)]
-        return (
-            tokens,
-            torch.tensor([segments + padding * [0]]),
-            torch.tensor([positions]),
-        )
-
-    return build
-
-
-@pytest.fixture
-def encoder():
+def encoder(**changes):
     """Build an Encoder in double precision and evaluation mode. Keywords override its sizes."""
+    return Encoder(**{**ENCODER, **changes}).double().eval()
 
-    def build(**changes):
-        return Encoder(**{**ENCODER, **changes}).double().eval()
 
-    return build
+def pack(*lengths, padding=0):
+    """Pack sentences of random tokens into one row: tokens_1T, segments_1T, positions_1T."""
+    tokens = torch.randint(DECODER["vocabulary_size"], (1, sum(lengths) + padding))
+    segments = [number for number, n in enumerate(lengths, 1) for _ in range(n)]
+    positions = [position for n in (*lengths, padding) for position in range(n)]
+    segments += padding * [0]
+    return tokens, torch.tensor([segments]), torch.tensor([positions])
 
 
 @pytest.fixture
@@ -90,6 +70,11 @@ def attended(monkeypatch):
 
     monkeypatch.setattr(F, "scaled_dot_product_attention", spy)
     return calls
+
+
+def assert_same(actual, expected, tolerance=1e-12):
+    """Assert that tensors, or sequences of tensors, differ by this much at most."""
+    torch.testing.assert_close(actual, expected, rtol=0, atol=tolerance)
 
 
 def causal_mask(rows, length):

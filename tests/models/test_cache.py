@@ -12,8 +12,7 @@ from models.attention.grouped_query import GroupedQueryAttention
 from models.attention.latent import LatentAttention
 from models.attention.multi_head import MultiHeadAttention
 from models.measure import cache_bytes
-from models.transformer import Decoder
-from tests.models.conftest import DECODER
+from tests.models.conftest import decoder
 
 HEADS, SIZE = 6, 4
 
@@ -29,10 +28,9 @@ HEADS, SIZE = 6, 4
 def test_a_layer_keeps_its_keys_and_values_or_what_they_are_computed_from(
     attention, kept
 ):
-    sizes = {**DECODER, "heads": HEADS, "head_size": SIZE}
-    decoder = Decoder(**sizes, attention=attention)
-    two_bytes = 2 * kept * sizes["layers"]
-    assert cache_bytes(decoder) == {"cache_bytes_per_token": two_bytes}
+    model = decoder(heads=HEADS, head_size=SIZE, attention=attention)
+    two_bytes = 2 * kept * len(model.blocks)
+    assert cache_bytes(model) == {"cache_bytes_per_token": two_bytes}
 
 
 def published():

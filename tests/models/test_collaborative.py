@@ -13,26 +13,10 @@ from models.attention.collaborative import CollaborativeAttention
 from models.attention.multi_head import MultiHeadAttention
 from models.factorise import factorise
 from models.measure import forward_flops
-from tests.models.conftest import biases
+from tests.models.conftest import assert_same, biases
 
 B, T, D, H, P = 2, 7, 13, 3, 5
 S = 11
-
-
-def _multi_head(bias):
-    attention = MultiHeadAttention(D, H, P, bias=bias).double()
-    for parameter in attention.parameters():
-        nn.init.normal_(parameter)
-    return attention
-
-
-def _of_full_size(attention):
-    """Return collaborative attention of full size that computes the same as `attention`."""
-    w_q, w_k, _ = attention.qkv.weight.chunk(3)
-    mixing_HS = (
-        torch.eye(attention.heads).to(w_q).repeat_interleave(attention.head_size, dim=1)
-    )
-    return CollaborativeAttention.from_factors(attention, w_q.T, mixing_HS, w_k.T)
 
 
 @pytest.mark.parametrize("shared_size", [None, S])
@@ -53,7 +37,7 @@ def test_equals_its_formula_with_the_scale_of_the_head_size(shared_size, bias):
         values_BTP = attention.value(x_BTD)[..., i * P : (i + 1) * P]
         heads.append((logits_BTT / math.sqrt(P)).softmax(-1) @ values_BTP)
     expected_BTD = attention.output(torch.cat(heads, dim=-1))
-    torch.testing.assert_close(attention(x_BTD), expected_BTD, rtol=0, atol=1e-11)
+    assert_same(attention(x_BTD), expected_BTD, 1e-11)
 
 
 @pytest.mark.parametrize("extra", [0, 2])
@@ -62,9 +46,12 @@ def test_any_factors_of_its_products_give_the_outputs_of_multi_head_attention(
     bias, extra
 ):
     """The coordinates of the factors may have any order and scale, and some may be unused."""
-    attention, x_BTD = _multi_head(bias), torch.randn(B, T, D, dtype=torch.float64)
+    attention = MultiHeadAttention(D, H, P, bias=bias).double().requires_grad_(False)
+    for parameter in attention.parameters():
+        nn.init.normal_(parameter)
+    x_BTD = torch.randn(B, T, D, dtype=torch.float64)
     mask_B1TT = (torch.rand(B, 1, T, T) < 0.5) | torch.eye(T, dtype=torch.bool)
-    full = _of_full_size(attention)
+    query_WD, key_WD, _ = attention.qkv.weight.chunk(3)
     order = torch.randperm(H * P + extra)
     scales = torch.rand(2, H * P + extra, dtype=torch.float64) + 0.5
 
@@ -72,22 +59,13 @@ def test_any_factors_of_its_products_give_the_outputs_of_multi_head_attention(
         noise = torch.randn(len(factor), extra, dtype=torch.float64)
         return (torch.cat((factor, noise), dim=1) * scale)[:, order]
 
-    query_DS = widened(full.query.weight.T, scales[0])
-    key_DS = widened(full.key.weight.T, scales[1])
-    mixing_HS = widened(full.mixing, 1 / scales.prod(0))
+    query_DS = widened(query_WD.T, scales[0])
+    key_DS = widened(key_WD.T, scales[1])
+    of_heads_HS = torch.eye(H, dtype=torch.float64).repeat_interleave(P, dim=1)
+    mixing_HS = widened(of_heads_HS, 1 / scales.prod(0))
     mixing_HS[:, order >= H * P] = 0
     made = CollaborativeAttention.from_factors(attention, query_DS, mixing_HS, key_DS)
-    torch.testing.assert_close(
-        made(x_BTD, mask_B1TT), attention(x_BTD, mask_B1TT), rtol=0, atol=1e-11
-    )
-
-
-def test_what_is_built_keeps_mode_dropout_and_precision():
-    made = _of_full_size(MultiHeadAttention(D, H, P, dropout=0.3).double().eval())
-    assert made.dropout == 0.3
-    assert not made.training
-    assert made.mixing.dtype == torch.float64
-    assert all(parameter.requires_grad for parameter in made.parameters())
+    assert_same(made(x_BTD, mask_B1TT), attention(x_BTD, mask_B1TT), 1e-11)
 
 
 @biases
@@ -103,37 +81,11 @@ def test_parameters_and_flops_equal_the_closed_form(bias, shared_size):
     assert forward_flops(lambda: attention(x_BTD)) == B * T * per_position
 
 
-@pytest.mark.parametrize(
-    ("kind", "rank"), [(MultiHeadAttention, 5), (CollaborativeAttention, 15)]
-)
-def test_sharing_gives_every_head_the_rank_of_all(kind, rank, attended):
-    kind(23, 3, 5).double()(torch.randn(1, 17, 23, dtype=torch.float64))
-    [(query, key, _, _)] = attended
-    assert torch.linalg.matrix_rank(query @ key.mT).tolist() == [[rank] * 3]
-
-
 def test_fresh_logits_are_as_large_as_those_of_multi_head_attention():
-    embedding_size, heads, head_size = 101, 7, 13
-    x_BTD = torch.randn(3, 211, embedding_size)
-
-    def spread(shared_size):
-        attention = CollaborativeAttention(
-            embedding_size, heads, head_size, shared_size=shared_size
-        )
-        with torch.no_grad():
-            # The scale of queries and keys depends on the width of the projection, so divide by it.
-            # The test compares the sums over coordinates.
-            q_BTS, k_BTS = (
-                p(x_BTD) / p(x_BTD).std() for p in (attention.query, attention.key)
-            )
-            mixed_BHTS = q_BTS.unsqueeze(1) * attention.mixing.unsqueeze(1)
-            logits = (
-                mixed_BHTS @ k_BTS.unsqueeze(1).transpose(-2, -1) / math.sqrt(head_size)
-            )
-        return logits.std().item()
-
-    for shared_size in (17, 41, heads * head_size):
-        assert spread(shared_size) == pytest.approx(1, rel=0.2)
+    """Both add up `head_size` products of a query and a key, which the mixing here weights."""
+    for shared_size in (17, 41, None):
+        layer = CollaborativeAttention(101, 7, 13, shared_size=shared_size)
+        assert layer.mixing.square().sum(1).mean().item() == pytest.approx(13, rel=0.2)
 
 
 def _error(query_HPD, key_HPD, size):

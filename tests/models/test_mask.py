@@ -9,7 +9,7 @@ from models import mask
 from models.mask import SegmentMask, attention_mask
 from models.measure import forward_flops
 from tasks.config.architecture import variant
-from tests.models.conftest import biases, every_variant
+from tests.models.conftest import assert_same, biases, every_variant, pack
 
 B, T, D, H, P = 3, 40, 12, 3, 5
 # The lengths of the segments in each row; the rest of a row is padding.
@@ -23,10 +23,7 @@ ways = pytest.mark.parametrize("causal", [True, False])
 
 
 def _segments():
-    rows = [
-        [number for number, n in enumerate(row, 1) for _ in range(n)] for row in LENGTHS
-    ]
-    return torch.tensor([row + (T - len(row)) * [0] for row in rows])
+    return torch.cat([pack(*row, padding=T - sum(row))[1] for row in LENGTHS])
 
 
 def _plain(mask_B1TT):
@@ -51,12 +48,11 @@ def test_every_variant_computes_what_it_does_under_the_plain_mask(name, causal, 
     mask_B1TT = attention_mask(_segments(), causal=causal)
     assert isinstance(mask_B1TT, SegmentMask)
     actual, expected = (attention(x_BTD, one) for one in (mask_B1TT, _plain(mask_B1TT)))
-    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-13)
-    torch.testing.assert_close(
+    assert_same(actual, expected, 1e-13)
+    assert_same(
         torch.autograd.grad(actual.square().sum(), wanted),
         torch.autograd.grad(expected.square().sum(), wanted),
-        rtol=0,
-        atol=1e-11,
+        1e-11,
     )
 
 
@@ -69,7 +65,7 @@ def test_segments_of_any_lengths(causal, seed, monkeypatch):
     starts_BT = torch.rand(B, T) < torch.rand(B, 1) ** 3
     mask_B1TT = attention_mask(starts_BT.cumsum(1), causal=causal)
     q, k, v = torch.randn(3, B, H, T, P, dtype=torch.float64)
-    torch.testing.assert_close(*_both(mask_B1TT, q, k, v), rtol=0, atol=1e-13)
+    assert_same(*_both(mask_B1TT, q, k, v), 1e-13)
 
 
 @ways
@@ -77,7 +73,7 @@ def test_queries_that_share_keys_and_values(causal):
     mask_B1TT = attention_mask(_segments(), causal=causal)
     q, (k, v) = torch.randn(B, 4, T, P).double(), torch.randn(2, B, 2, T, P).double()
     both = _both(mask_B1TT, query=q, key=k, value=v, enable_gqa=True)
-    torch.testing.assert_close(*both, rtol=0, atol=1e-13)
+    assert_same(*both, 1e-13)
 
 
 @pytest.mark.parametrize("rows", [1, B])

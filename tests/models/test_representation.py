@@ -5,6 +5,7 @@ import torch
 
 from models.attention.multi_head import MultiHeadAttention
 from models.context_heads import ContextHeads
+from tests.models.conftest import assert_same
 from tests.models.theorem_1 import (
     context,
     impossible_example,
@@ -13,7 +14,7 @@ from tests.models.theorem_1 import (
     theorem_1,
 )
 
-EXACT = {"rtol": 0, "atol": 1e-9}
+EXACT = 1e-9
 lengths = pytest.mark.parametrize("length", [2, 3, 5, 7, 11, 13])
 masks = pytest.mark.parametrize("causal", [True, False])
 
@@ -40,7 +41,7 @@ def test_theorem_1_forms_any_context_from_any_input(size, length, diagonal):
     d_0 = torch.ones(length) if diagonal == "ones" else _random(length).exp()
     w_q_DD, w_k_DD = theorem_1(x_DN, wanted_NN, d_0)
     assert w_q_DD.shape == w_k_DD.shape == (size, size)
-    torch.testing.assert_close(context(w_q_DD, w_k_DD, x_DN), wanted_NN, **EXACT)
+    assert_same(context(w_q_DD, w_k_DD, x_DN), wanted_NN, EXACT)
 
 
 def test_theorem_1_holds_in_the_layer_that_is_trained():
@@ -54,7 +55,7 @@ def test_theorem_1_holds_in_the_layer_that_is_trained():
         attention.qkv.weight.copy_(torch.cat((w_q_PD, w_k_PD, torch.linalg.pinv(x_DN))))
         attention.output.weight.copy_(torch.eye(size, length))
     shown_TD = attention(x_DN.T[None])[0]
-    torch.testing.assert_close(shown_TD[:, :length].T, wanted_NN, **EXACT)
+    assert_same(shown_TD[:, :length].T, wanted_NN, EXACT)
 
 
 @pytest.mark.parametrize(("size", "length"), [(1, 2), (2, 3), (5, 7), (11, 13), (7, 5)])
@@ -83,9 +84,7 @@ def test_the_smallest_head_forms_a_generic_context(length, causal):
     for head_size in (smallest, smallest + 1, 2 * length):
         weights = represent(x_DN, wanted_NN, head_size, causal=causal)
         assert weights[0].shape == weights[1].shape == (head_size, length + 2)
-        torch.testing.assert_close(
-            context(*weights, x_DN, causal=causal), wanted_NN, **EXACT
-        )
+        assert_same(context(*weights, x_DN, causal=causal), wanted_NN, EXACT)
 
 
 @masks
@@ -96,9 +95,7 @@ def test_a_context_that_a_head_formed_takes_a_head_of_that_size(head_size, causa
     formed_NN = context(*_random(2, head_size, size) / 5, x_DN, causal=causal)
     assert smallest_head_size(formed_NN, causal=causal) == head_size
     weights = represent(x_DN, formed_NN, head_size, causal=causal)
-    torch.testing.assert_close(
-        context(*weights, x_DN, causal=causal), formed_NN, **EXACT
-    )
+    assert_same(context(*weights, x_DN, causal=causal), formed_NN, EXACT)
 
 
 @masks
@@ -124,4 +121,4 @@ def test_heads_of_many_problems_form_what_each_forms_alone(causal):
         x_KDN, heads.query, heads.key, contexts_KNN, strict=True
     ):
         alone_NN = context(query_PD, key_PD, x_DN, causal=causal)
-        torch.testing.assert_close(formed_NN, alone_NN, **EXACT)
+        assert_same(formed_NN, alone_NN, EXACT)

@@ -20,12 +20,6 @@ def _inputs():
 
 
 @every_variant
-def test_does_not_care_in_what_order_positions_stand(name):
-    attention, x_BTD, order = _build(name), _inputs(), torch.randperm(T)
-    torch.testing.assert_close(attention(x_BTD)[:, order], attention(x_BTD[:, order]))
-
-
-@every_variant
 @biases
 def test_takes_no_bias_unasked(name, bias):
     keys = _build(name, bias=bias).state_dict()

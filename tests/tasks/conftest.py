@@ -62,11 +62,8 @@ class HubSplit:
     """A fake of datasets.Dataset, with the members that the code uses."""
 
     def __init__(self, columns, features):
-        self.columns, self.column_names, self.features = (
-            columns,
-            list(columns),
-            features,
-        )
+        self.columns, self.features = columns, features
+        self.column_names = list(columns)
 
     def select_columns(self, names):
         return HubSplit({name: self.columns[name] for name in names}, self.features)

@@ -161,15 +161,6 @@ def at_call(
     setattr(owner, name, counted)
 
 
-def instead_of_call(owner: Any, name: str, number: int, error: BaseException) -> None:
-    """Patch `owner.name` so that its call `number`, from 1, raises `error`."""
-
-    def fail() -> None:
-        raise error
-
-    at_call(owner, name, number, fail)
-
-
 def last_words(run: Run) -> list[tuple[Attempt, dict[str, Any]]]:
     """Return pairs (attempt, content of exit.json). A finished attempt has the cause DONE."""
     finished = (run.result() or {}).get("attempt")
@@ -187,8 +178,19 @@ def last_word(run: Run) -> dict[str, Any]:
     return word
 
 
-def write_corpus(folder: Path, lines: list[str]) -> str:
-    """Write a folder of text, and return its path for data.root."""
+def log_of(run: Run) -> str:
+    """Return the log of the newest attempt."""
+    return run.attempts()[-1].log_path.read_text("utf-8")
+
+
+def resumed_from(run: Run) -> int:
+    """Return the step from which the newest attempt continued."""
+    step: int = run.attempts()[-1].info()["resumed_from"]
+    return step
+
+
+def write_corpus(folder: Path, lines: list[str]) -> Changes:
+    """Write a folder of text, and return changes that select it."""
     folder.mkdir()
     (folder / "text.txt").write_text("\n".join(lines) + "\n")
-    return str(folder)
+    return {"data.source": "local", "data.root": str(folder)}

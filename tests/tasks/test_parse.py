@@ -3,7 +3,6 @@
 import inspect
 
 import pytest
-from torch import nn
 
 from sweeper.store.identity import INTRODUCED_AS
 from sweeper.store.registry import ATTENTION, made_of, names
@@ -51,23 +50,16 @@ SENTENCES = {
 }
 # The message begins with the first key.
 REFUSED = [
-    {"model.heads": 4.0},
     {"model.head_size": [5, "x"]},
     {"model.head_size": []},
     {"model.head_size": [5, 7, 5]},
     {"model.attention": {"name": "multi_head", "rank": 3}},
-    {"model.head_size": 5, **ROTARY},
     {"model.head_size": [4, [6, 7, 6]], **ROTARY},
-    *(
-        {"model.head_size": [5, [7, 7, 11]], "model.attention": {"name": name}}
-        for name in ("collaborative", "grouped_query", "latent")
-    ),
+    {"model.head_size": [5, [7, 7, 11]], "model.attention": {"name": "collaborative"}},
     {"model.rotary_size": 3, **ROTARY},
     {"model.attention": {"name": "latent", "rotary_size": 3}, **ROTARY},
-    {"model.rotary_size": 6, **ROTARY},
     {"model.rotary_size": 6, **ROTARY, "model.head_size": [4, 8]},
     {"model.rotary_base": 500.0, "model.position_encoding": "none"},
-    {"model.rotary_base": 1.0, **ROTARY},
     {"task.name": "../lm1b"},
     {"model.name": "lm1b"},
     {"optimizer": None},
@@ -108,21 +100,12 @@ def test_a_config_that_no_run_can_have_is_refused_by_its_key(changes):
     "changes",
     [
         {},
-        {"trainer.validate_every": 0, "trainer.checkpoint_every": 0},
-        {"model.head_size": None, "model.heads": 17},
-        {"model.head_size": [5, 7]},
-        {"model.head_size": [5, [7, 7, 11]]},
         {
             "model.head_size": [5, [7, 7, 7]],
             "model.attention": {"name": "grouped_query", "key_value_heads": 1},
         },
         {**ROTARY, "model.rotary_size": 4},
         {**ROTARY, "model.head_size": [[2, 4, 6], 4]},
-        {
-            "model.normalisation": "rms",
-            "model.feedforward": "gated",
-            "model.biases": False,
-        },
     ],
     ids=lambda changes: ", ".join(changes) or "as it is",
 )
@@ -141,8 +124,6 @@ def test_every_attention_variant_is_taken_with_its_own_options_alone(name):
     section = {"name": name, **options}
     run = parse(config({"model.attention": section}))
     assert run.model.attention.model_dump() == section
-    layer = run.model.attention.builder()(17, 3, 5, bias=False, dropout=0.0)
-    assert isinstance(layer, nn.Module)
 
 
 def test_a_record_of_before_a_key_came_reads_as_if_it_held_what_was_in_effect():

@@ -58,17 +58,17 @@ def test_preparing_again_changes_nothing_and_elsewhere_gives_the_same_bytes(
     assert prepared_folder(outputs, changes) == folder
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == times
     again = prepared_folder(tmp_path, changes)
-    found = {path.relative_to(again): path.read_bytes() for path in files(again)}
-    assert found == {
-        path.relative_to(folder): path.read_bytes() for path in files(folder)
-    }
+    found, expected = (
+        {path.relative_to(one): path.read_bytes() for path in files(one)}
+        for one in (again, folder)
+    )
+    assert found == expected
 
 
 @of_one_task
 def test_without_digests_the_data_are_prepared_again(of, tmp_path):
     changes, outputs, folder = of
-    copied = tmp_path / "data" / folder.name
-    shutil.copytree(folder, copied)
+    copied = shutil.copytree(folder, tmp_path / "data" / folder.name)
     (copied / DIGESTS).unlink()
     damaged = max(files(copied / "test"), key=lambda path: path.stat().st_size)
     sound = damaged.read_bytes()
@@ -190,8 +190,7 @@ def test_data_know_the_code_that_prepared_them(of, monkeypatch, path, change, no
 @of_one_task
 def test_the_code_that_prepared_older_data_is_unknown(of, tmp_path, monkeypatch):
     changes, _, folder = of
-    copied = tmp_path / "data" / folder.name
-    shutil.copytree(folder, copied)
+    copied = shutil.copytree(folder, tmp_path / "data" / folder.name)
     digests = read_object(copied / DIGESTS)
     (copied / DIGESTS).unlink()
     publish_with_checksum(

@@ -75,23 +75,6 @@ def test_positions_seen_are_those_of_the_batches(name, shared):
         assert task.data.tokens_seen(step) == seen
 
 
-@pytest.mark.parametrize("name", ["mnli", "squad"])
-def test_what_stands_beside_a_row_does_not_change_its_outputs(name, shared):
-    task = opened(shared, SMALL[name])
-    task.double().eval()
-    batch = task.data.batch(1)
-    length = int(batch["attention_mask"][0].sum())
-    alone = {
-        key: batch[key][:1, :length]
-        for key in ("tokens", "token_type_ids", "attention_mask")
-    }
-    together, single = task(batch), task(alone)
-    if name == "squad":  # the outputs are two scores for each position
-        assert (together[:, 0, length:] == float("-inf")).all()
-        together, single = together[:, 0, :length], single[:, 0]
-    torch.testing.assert_close(together[: len(single)], single)
-
-
 DECOUPLED = {"name": "decoupled", "value_size": None}
 LONGER = {
     "task.sequence_length": 73,
@@ -118,6 +101,8 @@ LONGER = {
             {"model.attention": DECOUPLED},
             "name=decoupled: expected multi_head",
         ),
+        (REPRESENTATION, {"model.attention.glorot": "head"}, "expected"),
+        (REPRESENTATION, {"model.attention.qk_norm": True}, "expected"),
         (
             REPRESENTATION,
             {"model": config()["model"]},

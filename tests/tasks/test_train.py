@@ -37,7 +37,6 @@ def test_the_result_says_what_the_run_was_worth_and_where_it_came_from(done):
         19 * 93,
         1,
     )
-    assert result["seconds"] > 0
     assert result["tokens_per_second"] == pytest.approx(
         result["tokens_seen"] / result["seconds"]
     )
@@ -86,9 +85,3 @@ def test_how_often_it_looks_at_itself_changes_nothing(done, prepared):
     row = run.history()[-1]
     losses = [row["train/loss"] for row in done.history()]
     assert row["train/loss"] == math.fsum(losses) / len(losses)
-
-
-def test_a_run_may_start_from_the_weights_of_another(done, prepared):
-    changes = {"parent": done.id, "optimizer.learning_rate": 1e-9, "trainer.steps": 1}
-    child = ended(prepared, changes, "child")
-    assert child.history()[0]["train/loss"] < done.history()[0]["train/loss"] - 1

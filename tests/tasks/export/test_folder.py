@@ -30,8 +30,8 @@ RUNS = {
 
 def test_a_run_is_named_by_its_id_or_by_a_point_in_words_too(tmp_path, monkeypatch):
     run = freeze(tmp_path / "outputs")
-    heads = {"values": {"model.heads": 3}, "matched": None}
-    point = {"experiment": "mine", "arm": "fixed", **heads}
+    point = {"experiment": "mine", "arm": "fixed", "matched": None}
+    point["values"] = {"model.heads": 3}
     points = [{**point, "run": run.id, "seed": 3}, {**point, "run": "other", "seed": 4}]
     sizes = {one["run"]: {"size": {}, "parent": None} for one in points}
     plan = {"experiments": {"mine": {"arms": {}}}, "points": points, "runs": sizes}
@@ -52,9 +52,12 @@ def trained(outputs, changes):
 def test_transformers_loads_it_and_computes_the_same(tmp_path, capsys, name):
     run, folder = trained(tmp_path, RUNS[name]), tmp_path / "exported"
     assert main([str(run.path), str(folder)]) == 0
-    files = ["README.md", "config.json", "model.safetensors", "tokenizer.json"]
-    files.append("tokenizer_config.json")
-    assert capsys.readouterr().out.split() == [str(folder / file) for file in files]
+    files = (
+        "README.md config.json model.safetensors tokenizer.json tokenizer_config.json"
+    )
+    assert capsys.readouterr().out.split() == [
+        str(folder / file) for file in files.split()
+    ]
     about = json.loads((folder / "tokenizer_config.json").read_text())
     bert = name.startswith("Bert")
     assert ("token_type_ids" in about.get("model_input_names", ())) == bert

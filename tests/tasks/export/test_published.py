@@ -23,6 +23,7 @@ from tests.refusals import refusal
 from tests.tasks.export.test_decoder import packed_rows, sharpen
 from tests.tasks.export.test_folder import outputs_of
 from tests.tasks.jobs import config, ended
+from tests.tasks.lm1b.test_data import segments_of
 from tests.tasks.small import SMALL, made
 
 transformers = pytest.importorskip(
@@ -125,22 +126,6 @@ def test_logits_are_those_of_transformers_before_and_after_training(name, tmp_pa
         assert all(kept[key].equal(now[key]) for key in kept.keys() | now.keys())
 
 
-def test_a_published_layer_becomes_collaborative(tmp_path):
-    pytest.importorskip("tensorly")
-    _, outputs, run = imported(tmp_path, BERT)
-    shared = {"name": "collaborative", "shared_size": 12}
-    still = {"trainer.steps": 0, "optimizer.warmup_steps": 0}
-    runs = [
-        headroom.run(child_of(run, outputs, "mnli", one).id, outputs=outputs)
-        for one in (still, {"model.attention": shared, **still})
-    ]
-    batch = runs[0].batch(rows=3)
-    inputs = (batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
-    with torch.inference_mode():
-        found, expected = (one.model().encoder(*inputs) for one in runs)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
-
-
 def test_rows_have_the_marks_and_the_pieces_of_the_published_tokenizer(tmp_path):
     folder, outputs, run = imported(tmp_path, MISTRAL)
     first, last = run.record().config["task"]["marks"]
@@ -148,14 +133,13 @@ def test_rows_have_the_marks_and_the_pieces_of_the_published_tokenizer(tmp_path)
     assert (first, last) == (3, tokenizer.token_to_id("a"))
     child = child_of(run, outputs, "lm1b", {"trainer.steps": 1})
     batch = headroom.run(child.id, outputs=outputs).batch(rows=2)
-    starts_BT = batch["positions"] == 0
-    real_BT = batch["segments"] > 0
-    assert (batch["tokens"][starts_BT] == first).all()
-    ends_BT = (batch["targets"] == last) & real_BT
-    assert ends_BT[:, :-1].sum() == (starts_BT & real_BT)[:, 1:].sum() > 0
-    inside_BT = real_BT & ~starts_BT
-    before_BT = batch["targets"].roll(1, 1)
-    assert batch["tokens"][inside_BT].equal(before_BT[inside_BT])
+    for tokens, targets in zip(
+        segments_of(batch, "tokens"), segments_of(batch), strict=True
+    ):
+        assert tokens == (first, *targets[:-1])
+    ends_BT, begins_BT = batch["targets"] == last, batch["segments"].diff(dim=1) > 0
+    assert begins_BT.any()
+    assert ends_BT[:, :-1].equal(begins_BT)
 
 
 def edited(folder, **changes):
@@ -172,7 +156,6 @@ def edited(folder, **changes):
             {"architectures": ["BertForTokenClassification"]},
             "architectures=BertForTok",
         ),
-        (BERT, {"hidden_act": "gelu_new"}, "hidden_act=gelu_new: expected gelu, since"),
         (BERT, {"position_embedding_type": "relative_key"}, "expected absolute, since"),
         (BERT, {"sinks": True}, "sinks=true: expected no such key"),
         (BERT, {"type_vocab_size": ...}, "type_vocab_size=(missing): expected 2"),
@@ -191,19 +174,9 @@ def edited(folder, **changes):
             {"rope_parameters": {"rope_theta": 1e4, "rope_type": "yarn"}},
             "rope_",
         ),
-        (
-            MISTRAL,
-            {"hidden_act": "tanh"},
-            "activation=tanh: expected one of relu, gelu",
-        ),
         (MISTRAL, {"vocab_size": 70_001}, "vocab_size=70001: expected"),
         (MISTRAL, {"rope_parameters": "x"}, "rope_parameters: Input should be a valid"),
         (MISTRAL, {"num_key_value_heads": 3}, "config.json: heads=2 is not a multiple"),
-        (
-            MISTRAL,
-            {"hidden_size": "12"},
-            'embedding_size="12": expected a whole number',
-        ),
     ],
 )
 def test_a_config_that_no_model_of_ours_has_is_refused_by_its_key(
@@ -220,8 +193,6 @@ def test_a_config_that_no_model_of_ours_has_is_refused_by_its_key(
     ("file", "content", "told"),
     [
         ("tokenizer.json", None, "tokenizer.json is missing; save the model"),
-        ("tokenizer.json", "{}", "tokenizer.json cannot be read ("),
-        ("model.safetensors", None, "model.safetensors is missing"),
         ("model.safetensors", "short", "model.safetensors cannot be read ("),
         ("config.json", "[]", "config.json"),
         ("tokenizer_config.json", '{"eos_token": "nope"}', "eos_token=null: expected"),
@@ -238,14 +209,11 @@ def test_a_file_that_is_missing_or_damaged_is_named(tmp_path, file, content, tol
     ("change", "told"),
     [
         (lambda weights: weights.fill_(math.nan), "NaN or inf"),
-        (lambda weights: weights.double() * 1e300, "NaN or inf"),
         (lambda weights: weights.to(torch.int8), "torch.int8"),
     ],
 )
-@pytest.mark.parametrize(
-    "name", ["bert.embeddings.word_embeddings.weight", "bert.pooler.dense.weight"]
-)
-def test_weights_that_are_not_finite_numbers_are_refused(tmp_path, name, change, told):
+def test_weights_that_are_not_finite_numbers_are_refused(tmp_path, change, told):
+    name = "bert.pooler.dense.weight"
     path = saved(tmp_path / "theirs", BERT) / "model.safetensors"
     weights = load_file(path)
     save_file({**weights, name: change(weights[name])}, path)

@@ -25,19 +25,19 @@ def folder(tmp_path):
 
 
 def test_a_row_is_two_texts_between_marks(folder):
-    found = Sequences(folder).rows(np.array([1, 0]), longest=ROUND)
-    assert found["tokens"].shape == (2, ROUND)
-    first, second = found["tokens"][:, :8].tolist()
-    assert first == [2, 14, 3, 15, 16, 17, 3, 0]
-    assert second == [2, 11, 12, 3, 13, 3, 0, 0]
-    first, second = found["token_type_ids"][:, :8].tolist()
-    assert first == [0, 0, 0, 1, 1, 1, 1, 0]
-    assert second == [0, 0, 0, 0, 1, 1, 0, 0]
+    found = Sequences(folder).rows(np.array([1]), longest=ROUND)
+    padding = [0] * (ROUND - 7)
+    assert found["tokens"].tolist() == [[2, 14, 3, 15, 16, 17, 3, *padding]]
+    assert found["token_type_ids"].tolist() == [[0, 0, 0, 1, 1, 1, 1, *padding]]
     assert (found["attention_mask"] == (found["tokens"] > 0)).all()
 
 
-def test_a_batch_is_as_long_as_its_longest_row_and_never_longer_than_allowed(folder):
-    rows = Sequences(folder)
-    assert rows.rows(np.array([0, 3]), longest=128)["tokens"].shape == (2, ROUND)
-    assert rows.rows(np.array([0, 2]), longest=128)["tokens"].shape == (2, 2 * ROUND)
-    assert rows.rows(np.array([0, 2]), longest=47)["tokens"].shape == (2, 47)
+@pytest.mark.parametrize(
+    ("numbers", "longest", "length"),
+    [([0, 3], 128, ROUND), ([0, 2], 128, 2 * ROUND), ([0, 2], 47, 47)],
+)
+def test_a_batch_is_as_long_as_its_longest_row_and_never_longer_than_allowed(
+    folder, numbers, longest, length
+):
+    found = Sequences(folder).rows(np.array(numbers), longest=longest)
+    assert found["tokens"].shape == (2, length)

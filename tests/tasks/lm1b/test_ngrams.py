@@ -1,7 +1,7 @@
 """Tests of the n-gram models against a slow implementation, and of which runs share them."""
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from tasks.lm1b import ngrams
 from tasks.seeds import Shuffled
 from tests.refusals import refusal
 from tests.tasks.jobs import ended
+from tests.tasks.lm1b.test_data import segments_of
 from tests.tasks.small import evaluated, opened
 
 ROW_A_STEP = {"task.batch_tokens": 31}
@@ -20,11 +21,10 @@ class KneserNey:
 
     def __init__(self, counts, order, size):
         self.order, self.size = order, size
-        self.counts, self.followers = Counter(counts), defaultdict(set)
-        self.of_context = Counter()
-        for gram, count in self.counts.items():
+        self.counts, self.of_context = counts, Counter()
+        for gram, count in counts.items():
             self.of_context[gram[:-1]] += count
-            self.followers[gram[:-1]].add(gram[-1])
+        self.followers = Counter(gram[:-1] for gram in counts)
         if order > 1:
             self.shorter = KneserNey(
                 Counter(gram[1:] for gram in self.counts), order - 1, size
@@ -36,29 +36,18 @@ class KneserNey:
         if not total:
             return lower
         discounted = max(self.counts[gram] - ngrams.DISCOUNT, 0) / total
-        return (
-            discounted
-            + ngrams.DISCOUNT * len(self.followers[gram[:-1]]) / total * lower
-        )
+        return discounted + ngrams.DISCOUNT * self.followers[gram[:-1]] / total * lower
 
 
 def segments(data, split, numbers):
-    """Return the segments of these rows, computed token by token."""
-    rows = data.splits[split].rows(numbers)
-    for targets, marks in zip(
-        rows["targets"].tolist(), rows["segments"].tolist(), strict=True
-    ):
-        found = defaultdict(list)
-        for target, mark in zip(targets, marks, strict=True):
-            found[mark].append(target)
-        yield from (found[mark] for mark in sorted(found) if mark > 0)
+    return segments_of(data.splits[split].rows(numbers))
 
 
 def grams(segments, order):
     for pieces in segments:
-        padded = [0] * (order - 1) + pieces
+        padded = (0,) * (order - 1) + pieces
         for end in range(order, len(padded) + 1):
-            yield tuple(padded[end - order : end])
+            yield padded[end - order : end]
 
 
 def slow(data, rows):

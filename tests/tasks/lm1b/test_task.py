@@ -4,12 +4,12 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 
-from models.attention.multi_head import MultiHeadAttention
 from tasks.lm1b.ngrams import ORDERS
 from tasks.lm1b.task import LanguageModel
 from tests.refusals import refusal
-from tests.tasks.jobs import ended, last_word, write_corpus
+from tests.tasks.jobs import ended, write_corpus
 from tests.tasks.small import evaluated, opened
 
 # The perplexities of n-gram models, which the task reports with the metrics of the model.
@@ -19,14 +19,14 @@ NGRAMS = {f"test/{name}_perplexity" for name in ORDERS}
 def test_the_loss_of_a_split_is_the_mean_over_its_pieces_not_over_its_batches(prepared):
     task = opened(prepared)
     model = task.model.eval()
-    nats, pieces = 0.0, 0
+    nats = pieces = 0
     for batch in task.data.batches("test"):
         hidden_BTD = model(batch["tokens"], batch["segments"], batch["positions"])
-        logs_BTV = model.logits(hidden_BTD).detach().double().log_softmax(-1)
-        for row in range(len(batch["tokens"])):
-            for place in torch.nonzero(batch["segments"][row]).flatten().tolist():
-                nats -= float(logs_BTV[row, place, batch["targets"][row, place]])
-                pieces += 1
+        real_BT = batch["segments"] > 0
+        logits_NV = model.logits(hidden_BTD).detach().double()[real_BT]
+        targets_N = batch["targets"][real_BT]
+        nats += float(F.cross_entropy(logits_NV, targets_N, reduction="sum"))
+        pieces += len(targets_N)
     metrics = evaluated(task)
     # Experiments are checked against these names before training.
     assert set(metrics) == {*task.measured, *NGRAMS}
@@ -51,8 +51,7 @@ def test_perplexity_per_word_counts_words_and_ends_of_sentences(prepared):
 
 def test_bits_per_byte_are_of_the_text_as_it_was_read(shared):
     lines = [f"naïve reader {n} reads" for n in range(300)]
-    folder = write_corpus(shared / "accents", lines)
-    task = opened(shared, {"data.source": "local", "data.root": folder})
+    task = opened(shared, write_corpus(shared / "accents", lines))
     about = task.data.splits["test"].about
     metrics = task.metrics("test", {"nats": 1009.0, "tokens": about["tokens"]})
     assert metrics["test/bits_per_byte"] == pytest.approx(
@@ -69,23 +68,16 @@ def test_lines_without_spaces_have_no_perplexity_per_word_and_their_runs_end_wel
     lines = [
         "".join(chr(0x4E00 + n * k % 503) for k in range(400)) for n in range(2, 301)
     ]
-    root = write_corpus(shared / "chinese", lines)
-    text = {"data.source": "local", "data.root": root}
+    text = write_corpus(shared / "chinese", lines)
     metrics = ended(shared, text, "chinese").result()["metrics"]
     expected = {*LanguageModel.measured, *NGRAMS} - {"test/perplexity_per_word"}
     assert set(metrics) == expected
 
 
-class _LooksAhead(torch.nn.Module):
-    """An attention layer that adds the next position's input, in rows of this length."""
-
-    def __init__(self, attention, length):
-        super().__init__()
-        self.attention, self.length = attention, length
-
-    def forward(self, x_BTD, *args, **kwargs):
-        y_BTD = self.attention(x_BTD, *args, **kwargs)
-        return y_BTD + x_BTD.roll(-1, 1) if x_BTD.shape[1] == self.length else y_BTD
+def look_ahead(layer, inputs, output):
+    """Add the next position's input to the output of a layer, in rows of the run's length."""
+    x_BTD = inputs[0]
+    return output + x_BTD.roll(-1, 1) if x_BTD.shape[1] == 31 else output
 
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed", "64-true"])
@@ -96,25 +88,11 @@ def test_a_trained_model_that_looks_ahead_on_real_rows_is_refused(
     changes = {"trainer.precision": precision, "task.batch_tokens": rows * 31}
     evaluated(opened(prepared, changes))
     task = opened(prepared, changes)
-    block = task.model.blocks[-1]
-    block.attention = _LooksAhead(block.attention, 31)
-    assert refusal(evaluated, task).startswith(
-        "model.attention.name=multi_head: expected outputs that depend only on earlier tokens of "
-        "the same segment, but in the trained model other tokens change them; fix its code"
-    )
+    task.model.blocks[-1].attention.register_forward_hook(look_ahead)
+    told = refusal(evaluated, task)
+    assert told.startswith("model.attention.name=multi_head: expected outputs that")
+    assert "in the trained model other tokens change them" in told
     assert evaluated(task, "validation")
-
-
-def test_a_run_whose_variant_looks_ahead_fails_and_keeps_no_result(outputs):
-    def cheat():
-        attend = MultiHeadAttention.forward
-        MultiHeadAttention.forward = lambda self, x_BTD, *rest: attend(
-            self, x_BTD.roll(-1, 1), *rest
-        )
-
-    run = ended(outputs, {}, "cheat", sabotage=cheat, code=1)
-    assert run.result() is None
-    assert "in the trained model other tokens change them" in last_word(run)["message"]
 
 
 def test_what_each_head_does_is_measured_on_the_test_split_alone(prepared):

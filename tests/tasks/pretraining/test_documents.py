@@ -132,11 +132,12 @@ def test_every_sentence_is_there_in_order_in_the_split_of_its_document(tmp_path)
         expected[split].append([encoding.ids for encoding in encodings])
     for split in SPLITS:
         encoded = EncodedDocuments(folder / split)
-        assert len(expected[split]) == encoded.about["documents"] > 1
-        for number, document_ids in enumerate(expected[split]):
-            first, end = encoded.documents_C[number : number + 2]
-            bounds = itertools.pairwise(encoded.sentences_S[first : end + 1].tolist())
-            assert [encoded.pieces_N[a:b].tolist() for a, b in bounds] == document_ids
+        pieces = encoded.pieces_N.tolist()
+        starts, documents = encoded.sentences_S.tolist(), encoded.documents_C.tolist()
+        sentences = [pieces[a:b] for a, b in itertools.pairwise(starts)]
+        found = [sentences[a:b] for a, b in itertools.pairwise(documents)]
+        assert found == expected[split]
+        assert len(found) == encoded.about["documents"] > 1
         assert encoded.pieces_N.max() < encoded.about["vocabulary_size"] <= 307
 
 

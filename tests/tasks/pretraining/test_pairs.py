@@ -21,13 +21,14 @@ MANY = np.arange(10_007)
 
 def test_seed_counters_and_purpose_each_make_other_numbers():
     base = CounterRng(3, (MANY, MANY)).uniform(2)
-    for other in (
-        CounterRng(4, (MANY, MANY)).uniform(2),
-        CounterRng(3, (MANY + 1, MANY)).uniform(2),
-        CounterRng(3, (MANY, MANY + 1)).uniform(2),
-        CounterRng(3, (MANY,)).uniform(2),
-        CounterRng(3, (MANY, MANY)).uniform(3),
+    for seed, counters, purpose in (
+        (4, (MANY, MANY), 2),
+        (3, (MANY + 1, MANY), 2),
+        (3, (MANY, MANY + 1), 2),
+        (3, (MANY,), 2),
+        (3, (MANY, MANY), 3),
     ):
+        other = CounterRng(seed, counters).uniform(purpose)
         assert not np.any(base == other)
         assert abs(np.corrcoef(base, other)[0, 1]) < 0.04  # four standard errors
 
@@ -87,16 +88,15 @@ def test_pieces_alone_are_hidden_and_the_targets_are_what_stood_there(rows):
     before = rows["tokens"].copy()
     result = masked(rows)
     assert np.array_equal(rows["tokens"], before)
-    there = np.take_along_axis(before, result["places"], 1)[result["hidden"]]
-    assert np.array_equal(result["targets"][result["hidden"]], there)
-    assert there.min() >= PIECES.start
-    untouched = np.ones_like(before, bool)
-    for row, (places, hidden) in enumerate(
-        zip(result["places"], result["hidden"], strict=True)
-    ):
-        assert len(set(places[hidden].tolist())) == hidden.sum()
-        untouched[row, places[hidden]] = False
-    assert np.array_equal(result["tokens"][untouched], before[untouched])
+    rows_N, slots_N = result["hidden"].nonzero()
+    places_N, targets_N = (
+        one[rows_N, slots_N] for one in (result["places"], result["targets"])
+    )
+    assert len(np.unique((rows_N, places_N), axis=1).T) == len(rows_N)
+    assert targets_N.min() >= PIECES.start
+    restored = result["tokens"].copy()
+    restored[rows_N, places_N] = targets_N
+    assert np.array_equal(restored, before)
 
 
 def test_of_the_hidden_80_10_10_percent_become_mask_stay_or_become_any_piece(rows):
@@ -275,17 +275,17 @@ def test_a_row_is_the_pair_between_its_marks(documents, pairs):
     assert rows["tokens"].shape == (len(pairs.first_start), LENGTH)
     for row in range(0, len(pairs.first_start), 101):
         a, b = (
-            list(range(FIRST + start[row], FIRST + start[row] + length[row]))
+            documents.pieces_N[start[row] :][: length[row]].tolist()
             for start, length in texts_of(pairs)
         )
-        size = len(a) + len(b) + 3
-        rest = [0] * (LENGTH - size)
-        assert rows["tokens"][row].tolist() == [CLS, *a, SEP, *b, SEP, *rest]
-        types = [0] * (len(a) + 2) + [1] * (len(b) + 1)
-        assert rows["token_type_ids"][row].tolist() == types + rest
-        assert rows["attention_mask"][row].tolist() == [True] * size + [False] * len(
-            rest
-        )
+        expected = {
+            "tokens": [CLS, *a, SEP, *b, SEP],
+            "token_type_ids": [0] * (len(a) + 2) + [1] * (len(b) + 1),
+            "attention_mask": [True] * (len(a) + len(b) + 3),
+        }
+        for name, values in expected.items():
+            rest = [0] * (LENGTH - len(values))
+            assert rows[name][row].tolist() == values + rest
 
 
 def test_a_pair_is_shortened_to_the_lengths_bert_shortens_it_to(documents):

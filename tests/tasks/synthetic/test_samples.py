@@ -66,10 +66,10 @@ def test_every_word_of_the_demos_encoders_is_one_piece_and_every_text_one_row(pl
     lines = [line for number in range(2000) for line in document(number, world)]
     tokenizer = train_wordpiece(lines, demos[0].task.vocabulary_size)
     row, paragraph = samples.pair(0, world), samples.paragraph(0, world)
-    texts = [document(0, world), [row["sentence1"], row["sentence2"]]]
-    texts += [[qa["question"], paragraph["context"]] for qa in paragraph["qas"]]
-    for text in (part.rstrip("?.") for both in texts for part in both):
-        pieces = tokenizer.encode(text, add_special_tokens=False).ids
+    texts = [*document(0, world), row["sentence1"], row["sentence2"]]
+    texts += [paragraph["context"], *(qa["question"] for qa in paragraph["qas"])]
+    for text in texts:
+        pieces = tokenizer.encode(text.rstrip("?."), add_special_tokens=False).ids
         assert len(pieces) == world.competitors
     longest = 2 * (world.competitors + 1) + 3  # full stops and three marks
     assert {demo.task.sequence_length for demo in demos} == {longest}

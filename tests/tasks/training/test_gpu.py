@@ -24,7 +24,16 @@ from tasks.training.captured import CapturedSteps
 from tasks.training.job import INTERRUPTED
 from tasks.training.steps import Steps, fabric_for
 from tests.conftest import ROOT
-from tests.tasks.jobs import assert_alike, config, ended, freeze, last_word, science
+from tests.tasks.jobs import (
+    assert_alike,
+    config,
+    ended,
+    freeze,
+    last_word,
+    log_of,
+    resumed_from,
+    science,
+)
 from tests.tasks.small import SMALL, opened
 
 GPU = {"trainer.accelerator": "gpu", "trainer.precision": "bf16-mixed"}
@@ -72,7 +81,7 @@ def test_steps_that_are_recorded_give_the_bits_of_plain_ones(name, outputs):
         for graph in (False, True)
     )
     assert science(recorded) == science(plain)
-    log = recorded.attempts()[0].log_path.read_text("utf-8")
+    log = log_of(recorded)
     assert "without CUDA graphs" not in log
 
 
@@ -86,7 +95,7 @@ def test_a_run_that_is_stopped_there_continues_with_the_same_bits(name, outputs)
     process.send_signal(signal.SIGTERM)
     assert process.wait() == INTERRUPTED
     assert started(stopped).wait() == 0
-    assert stopped.attempts()[1].info()["resumed_from"] > 0
+    assert resumed_from(stopped) > 0
     assert science(stopped) == science(whole)
 
 

@@ -11,27 +11,22 @@ from models.attention.collaborative import CollaborativeAttention
 from models.attention.multi_head import MultiHeadAttention
 from models.transformer import Decoder, Encoder
 from tasks.inheritance import adapted
-from tests.models.conftest import DECODER
+from tests.models.conftest import DECODER, pack
 from tests.refusals import refusal
 from tests.tasks.jobs import ended, science
-from tests.tasks.small import made
 
 WIDTH = 15
 
 
 def _shared(size):
-    def build(*sizes, **options):
-        return CollaborativeAttention(*sizes, **options, shared_size=size)
-
-    return build
+    return partial(CollaborativeAttention, shared_size=size)
 
 
 def _inputs(kind):
-    tokens_BT = torch.randint(DECODER["vocabulary_size"], (3, 7))
-    ones_BT = torch.ones_like(tokens_BT)
+    tokens_BT, ones_BT, positions_BT = pack(7)
     if kind is Decoder:
-        return [tokens_BT, ones_BT, torch.arange(7).expand(3, -1)]
-    return [tokens_BT, 0 * ones_BT, ones_BT.bool()]
+        return tokens_BT, ones_BT, positions_BT
+    return tokens_BT, 0 * ones_BT, ones_BT.bool()
 
 
 @pytest.mark.parametrize("kind", [Decoder, Encoder])
@@ -72,23 +67,22 @@ def test_weights_that_share_already_are_taken_as_they_are():
     assert adapted(model, weights, DECODER["heads"]).keys() == weights.keys()
 
 
-def test_other_heads_than_the_parents_are_refused():
-    original, model = (
-        Decoder(**DECODER),
-        Decoder(**{**DECODER, "heads": 5, "head_size": 3}),
-    )
-    shared = Decoder(**{**DECODER, "heads": 5, "head_size": 3}, attention=_shared(7))
-    own, parents = (one.blocks[0].attention.qkv.weight for one in (model, original))
-    assert own.shape == parents.shape
-    told = "model.heads=5: expected the parent's 3 heads of size 5, not 5 of size 3"
-    assert told in refusal(adapted, shared, original.state_dict(), DECODER["heads"])
-
-
-def test_heads_whose_queries_and_keys_are_normalised_have_no_shared_form():
-    normalised = Decoder(**DECODER, attention=partial(MultiHeadAttention, qk_norm=True))
-    shared = Decoder(**DECODER, attention=_shared(7))
-    told = "collaborative: expected a parent with model.attention.qk_norm=false"
-    assert told in refusal(adapted, shared, normalised.state_dict(), DECODER["heads"])
+@pytest.mark.parametrize(
+    ("parent", "child", "told"),
+    [
+        # Their weights have equal shapes.
+        ({}, {"heads": 5, "head_size": 3}, "the parent's 3 heads of size 5, not 5 of"),
+        (
+            {"attention": partial(MultiHeadAttention, qk_norm=True)},
+            {},
+            "expected a parent with model.attention.qk_norm=false",
+        ),
+    ],
+)
+def test_heads_that_shared_ones_cannot_equal_are_refused(parent, child, told):
+    model = Decoder(**{**DECODER, **child}, attention=_shared(7))
+    weights = Decoder(**{**DECODER, **parent}).state_dict()
+    assert told in refusal(adapted, model, weights, DECODER["heads"])
 
 
 def test_without_tensorly_one_sentence_says_what_to_install(monkeypatch):
@@ -97,16 +91,6 @@ def test_without_tensorly_one_sentence_says_what_to_install(monkeypatch):
     weights = Decoder(**DECODER).state_dict()
     told = "needs tensorly, which is not installed; run: pip install"
     assert told in refusal(adapted, model, weights, DECODER["heads"])
-
-
-def test_shared_weights_of_another_size_are_one_sentence():
-    """Planning lets collaborative attention start from any attention variant."""
-    parent, child = (
-        made({"model.attention": {"name": "collaborative", "shared_size": size}})
-        for size in (7, 5)
-    )
-    told = refusal(child.inherit, parent.model.state_dict())
-    assert "expected a run with the same model" in told
 
 
 def test_a_run_without_steps_is_its_parent_with_shared_heads(prepared):

@@ -11,10 +11,7 @@ import pytest
 from sweeper.run.backends.ray import Place
 from sweeper.store.code import Code, differing, pin, state_of
 from tasks.process import freeze_gc
-from tasks.training import machine
 from tests.tasks.jobs import (
-    config,
-    ended,
     freeze,
     run_job,
     science,
@@ -92,21 +89,6 @@ def test_what_a_block_leaves_is_never_looked_at_by_the_garbage_collector():
     assert gc.isenabled()
     assert gc.get_freeze_count() > 0
     gc.unfreeze()
-
-
-VARIANT = """
-from models.attention.multi_head import MultiHeadAttention
-class Mine(MultiHeadAttention): ...
-"""
-
-
-def test_an_attempt_records_the_package_of_its_attention(installed):
-    installed("mine", VARIANT, {"headroom.attention": "mine = mine"})
-    changes = {"model.attention": {"name": "mine"}, "trainer.steps": 3}
-    run = ended(installed.folder / "outputs", changes)
-    [made] = run.attempts()[0].info()["packages"]
-    assert (made["package"], made["version"]) == ("mine", "1.2.3")
-    assert [made] == machine.code_of(config(changes))["packages"]
 
 
 @pytest.fixture

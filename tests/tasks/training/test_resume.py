@@ -22,6 +22,8 @@ from tests.tasks.jobs import (
     ended,
     freeze,
     kill_self,
+    log_of,
+    resumed_from,
     run_job,
     science,
     terminate_self,
@@ -186,10 +188,10 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
     else:
         checkpoint.save(checkpoint.load(newest), newest, "another")
     assert run_job(killed) == 0
-    log = killed.attempts()[-1].log_path.read_text()
+    log = log_of(killed)
     assert f"{newest} is not used" in log
     assert (f"continues from {before}" in log) == (damage != "all")
-    assert killed.attempts()[-1].info()["resumed_from"] == (8 if damage != "all" else 0)
+    assert resumed_from(killed) == (8 if damage != "all" else 0)
     assert science(killed) == undisturbed
 
 
@@ -224,21 +226,18 @@ def test_a_checkpoint_that_would_run_code_is_refused_in_our_words(
 
 def test_without_further_validations_a_continued_run_has_no_old_score(prepared):
     """`trainer.validate_every` is not in the run id, so it may change between attempts."""
-    changes = {"trainer.steps": 19, "trainer.checkpoint_every": 4}
-    validated = {**changes, "trainer.validate_every": 7}
-    ended(prepared, validated, "scored", sabotage=lambda: step(13)(kill_self), code=-9)
-    run = ended(prepared, {**changes, "trainer.validate_every": 0}, "scored")
-    assert run.attempts()[-1].info()["resumed_from"] == 12
+    ended(prepared, {}, "scored", sabotage=lambda: step(13)(kill_self), code=-9)
+    run = ended(prepared, {"trainer.validate_every": 0}, "scored")
+    assert resumed_from(run) == 12
     assert not run.result()["validation"]
 
 
 def test_with_validations_a_continued_run_scores_its_last_step(prepared):
-    sampled = {"trainer.steps": 19, "trainer.checkpoint_every": 4}
     before = partial(at_call, checkpoint, "weights_digest", 1, kill_self)
-    rarely = {**sampled, "trainer.validate_every": 0}
+    rarely = {"trainer.validate_every": 0}
     ended(prepared, rarely, "late", sabotage=before, code=-9)
-    run = ended(prepared, {**sampled, "trainer.validate_every": 7}, "late")
-    assert run.attempts()[-1].info()["resumed_from"] == 19
+    run = ended(prepared, {}, "late")
+    assert resumed_from(run) == 19
     assert run.result()["validation"]["validation/loss"] > 0
 
 
@@ -257,11 +256,11 @@ def test_the_time_of_an_interrupted_validation_is_no_training_time(prepared):
 
 
 def test_the_history_of_a_run_trained_anew_has_no_row_of_the_first_training(prepared):
-    changes = {"trainer.steps": 19, "seed": 6}
+    changes = {"seed": 6}
     often = {**changes, "trainer.log_every": 1}
     ended(prepared, often, "anew").begin_anew()
     ended(prepared, changes, "anew", sabotage=lambda: step(13)(terminate_self), code=75)
     run = ended(prepared, changes, "anew")
-    assert run.attempts()[-1].info()["resumed_from"] == 13
+    assert resumed_from(run) == 13
     logged = [row["step"] for row in run.history() if "train/loss" in row]
     assert logged == [5, 10, 15, 19]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -36,6 +37,7 @@ CASES = {
     },
     "muon": {**SMALL["lm1b"], "optimizer.name": "muon", "optimizer.schedule": "cosine"},
     "half": {**SMALL["lm1b"], "trainer.precision": "bf16-mixed"},
+    "double": {**SMALL["lm1b"], "trainer.precision": "64-true"},
 }
 # pl.Trainer warns about copied RNG states, the device, and too few workers of data loaders.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
@@ -50,10 +52,7 @@ def changes_of(name):
 
 def trainer_for(module, **options):
     quiet = (
-        "logger",
-        "enable_checkpointing",
-        "enable_progress_bar",
-        "enable_model_summary",
+        "logger enable_checkpointing enable_progress_bar enable_model_summary".split()
     )
     defaults = dict.fromkeys(quiet, False) | {"max_epochs": 1, "accelerator": "cpu"}
     precision = module.config.trainer.precision
@@ -79,10 +78,10 @@ def _example_package(tmp_path_factory):
     registry._registered.cache_clear()
 
 
-def fitted(shared, changes, *, validate_every=15, resume_from=None):
+def fitted(shared, changes, resume_from=None, **options):
     """Train a module with pl.Trainer. Return the trainer and the module."""
     module = opened(shared, changes)
-    trainer = trainer_for(module, val_check_interval=validate_every)
+    trainer = trainer_for(module, **options)
     trainer.fit(module, datamodule=module.data, ckpt_path=resume_from)
     return trainer, module
 
@@ -101,7 +100,7 @@ def pair(request, shared):
 
 def test_both_end_with_the_same_weights_and_metrics(pair, shared):
     name, run = pair
-    trainer, module = fitted(shared, changes_of(name))
+    trainer, module = fitted(shared, changes_of(name), val_check_interval=15)
     assert trainer.global_step == STEPS
     assert digest(module) == run.result()["weights_sha256"]
     [metrics] = trainer.test(module, datamodule=module.data, verbose=False)
@@ -146,8 +145,9 @@ def test_lightning_continues_from_its_checkpoint_with_the_same_bits(
     trainer = trainer_for(module, callbacks=[saved, Crash()], enable_checkpointing=True)
     with pytest.raises(ZeroDivisionError):
         trainer.fit(module, datamodule=module.data)
-    path = saved.best_model_path
-    trainer, module = fitted(shared, changes_of(name), resume_from=path)
+    trainer, module = fitted(
+        shared, changes_of(name), saved.best_model_path, val_check_interval=15
+    )
     assert trainer.global_step == STEPS
     assert digest(module) == run.result()["weights_sha256"]
 
@@ -156,7 +156,7 @@ def test_a_child_starts_from_its_parent_under_both(shared):
     parent = ended(shared, SMALL["pretraining"], "parent")
     changes = {**SMALL["mnli"], "parent": parent.id}
     run = ended(shared, changes, "child")
-    _, module = fitted(shared, changes, validate_every=7)
+    _, module = fitted(shared, changes)
     assert digest(module) == run.result()["weights_sha256"]
 
 
@@ -166,20 +166,17 @@ def test_a_run_gives_its_module_and_its_data_before_and_after_training(shared):
     module, data = one.module(), one.data()
     trainer_for(module).fit(module, datamodule=data)
     assert run_job(planned) == 0
-    result = planned.result()
-    assert digest(module) == result["weights_sha256"]
-    done = one.module()
-    assert digest(done) == result["weights_sha256"]
-    [metrics] = trainer_for(done).test(done, datamodule=one.data(), verbose=False)
-    assert metrics == pytest.approx(result["metrics"])
+    trained = planned.result()["weights_sha256"]
+    assert digest(module) == trained
+    assert digest(one.module()) == trained
 
     longer = {"trainer.steps": 60, "optimizer.schedule": "constant", "seed": 5}
     module, data = one.module(longer), one.data(longer)
-    assert digest(module) == result["weights_sha256"]
+    assert digest(module) == trained
     trainer = trainer_for(module)
     trainer.fit(module, datamodule=data)
     assert trainer.global_step == 60
-    assert digest(module) != result["weights_sha256"]
+    assert digest(module) != trained
 
 
 TWO_PROCESSES = """
@@ -207,7 +204,7 @@ TWO_PROCESSES = """
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", sorted(CASES.keys() - {"representation", "muon", "half"})
+    "name", sorted(CASES.keys() - {"representation", "muon", "half", "double"})
 )
 def test_two_processes_end_nearly_alike(name, shared, tmp_path):
     changes = changes_of(name)
@@ -226,17 +223,6 @@ def test_two_processes_end_nearly_alike(name, shared, tmp_path):
         torch.testing.assert_close(weight, ours[key], rtol=1e-6, atol=1e-6)
     for key, value in run.result()["metrics"].items():
         assert found["metrics"][key] == pytest.approx(value, rel=1e-6)
-
-
-def test_in_double_precision_both_measure_the_same(shared):
-    changes = {"trainer.precision": "64-true", "trainer.steps": 7}
-    run = ended(shared, changes, "double")
-    module = opened(shared, changes)
-    trainer = trainer_for(module)
-    trainer.fit(module, datamodule=module.data)
-    assert digest(module) == run.result()["weights_sha256"]
-    [metrics] = trainer.test(module, datamodule=module.data, verbose=False)
-    assert metrics == run.result()["metrics"]
 
 
 def test_data_of_another_number_of_steps_are_refused(shared):
@@ -265,11 +251,8 @@ def test_in_half_precision_gradients_are_clipped_at_their_own_scale(
     changes = {"trainer.steps": 7, "optimizer.name": optimizer}
     scaler = torch.amp.GradScaler("cpu")
     half = MixedPrecision("16-mixed", "cpu", scaler=scaler)
-    for plugins in ([], [half]):
-        module = opened(shared, changes)
-        precision = None if plugins else "32-true"
-        trainer = trainer_for(module, plugins=plugins, precision=precision)
-        trainer.fit(module, datamodule=module.data)
+    for options in ({}, {"plugins": [half], "precision": None}):
+        fitted(shared, changes, **options)
     assert scaler.get_scale() > 1
     assert norms[7:] == pytest.approx(norms[:7], rel=0.1)
 
@@ -287,21 +270,17 @@ def test_in_half_precision_gradients_are_clipped_at_their_own_scale(
 def test_gradients_are_clipped_as_the_trainer_says(
     options, limits, shared, monkeypatch
 ):
-    clipped = set()
-    for kind in ("value", "norm"):
-        name = f"clip_grad_{kind}_"
-        spy = lambda *_, kind=kind, **__: clipped.add(kind)  # noqa: E731
-        monkeypatch.setattr(torch.nn.utils, name, spy)
-    module = opened(shared, {"trainer.steps": 6})
-    trainer_for(module, **options).fit(module, datamodule=module.data)
-    assert clipped == limits
+    spies = {"value": Mock(), "norm": Mock()}
+    for kind, spy in spies.items():
+        monkeypatch.setattr(torch.nn.utils, f"clip_grad_{kind}_", spy)
+    fitted(shared, {"trainer.steps": 6}, **options)
+    assert {kind for kind, spy in spies.items() if spy.called} == limits
 
 
 def test_the_learning_rate_of_every_step_is_logged(shared, tmp_path):
-    module = opened(shared, {"trainer.steps": 9})
     logger = CSVLogger(tmp_path)
-    trainer = trainer_for(module, logger=logger, log_every_n_steps=1)
-    trainer.fit(module, datamodule=module.data)
+    every_step = {"logger": logger, "log_every_n_steps": 1}
+    _, module = fitted(shared, {"trainer.steps": 9}, **every_step)
     rows = pd.read_csv(Path(logger.log_dir) / "metrics.csv")
     rates = [module.learning_rate(step) for step in range(1, 10)]
     assert [*rows["learning_rate"].dropna()] == pytest.approx(rates)

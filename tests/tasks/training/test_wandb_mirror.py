@@ -2,67 +2,32 @@
 
 import sys
 import time
-import types
+from unittest.mock import Mock
 
 import pytest
 
 from tasks.training import wandb_mirror
-from tests.tasks.jobs import ended, science
+from tests.tasks.jobs import ended, log_of, science
 
 WANDB = {"logger.name": "wandb"}
 
 
-class Stub(types.ModuleType):
-    """A fake of the module `wandb`, in which one call fails or hangs."""
-
-    class errors:
-        class Error(Exception):
-            pass
-
-    def __init__(self, breaks, how):
-        super().__init__("wandb")
-        self.breaks, self.how = breaks, how
-
-    def call(self, name):
-        if name == self.breaks:
-            self.how()
-        return self
-
-    def Settings(self, **settings):
-        return settings
-
-    def init(self, settings, **arguments):
-        return self.call("init")
-
-    def define_metric(self, name, **how):
-        return self
-
-    def log(self, row):
-        return self.call("log")
-
-    def finish(self, exit_code):
-        return self.call("finish")
-
-
-def raise_(error):
-    def action():
-        raise error
-
-    return action
-
-
-def hang():
+def hang(*_, **__):
     time.sleep(10**6)
 
 
+# What a call does, by its place in the fake module.
+INIT = "init.side_effect"
+LOG = "init.return_value.log.side_effect"
+FINISH = "init.return_value.finish.side_effect"
 BROKEN = {
-    "raises in init": ("init", raise_(RuntimeError("no core"))),
-    "exits in init": ("init", raise_(SystemExit(1))),
-    "hangs in init": ("init", hang),
-    "loses its core": ("log", raise_(ConnectionResetError("gone"))),
-    "hangs in log": ("log", hang),
-    "raises in finish": ("finish", raise_(BrokenPipeError("gone"))),
-    "hangs in finish": ("finish", hang),
+    "raises in init": {INIT: RuntimeError("no core")},
+    "exits in init": {INIT: SystemExit(1)},
+    "hangs in init": {INIT: hang},
+    "loses its core": {LOG: ConnectionResetError("gone")},
+    "hangs in log": {LOG: hang},
+    "raises in finish": {FINISH: BrokenPipeError("gone")},
+    "hangs in finish": {FINISH: hang},
     "is not installed": None,
 }
 
@@ -72,14 +37,13 @@ def test_a_broken_one_costs_one_warning_and_nothing_else(fault, outputs, undistu
     breaks = BROKEN[fault]
 
     def replace():
-        sys.modules["wandb"] = (
-            Stub(*breaks) if breaks else None
-        )  # None: the import fails
+        # With None, the import fails.
+        sys.modules["wandb"] = breaks and Mock(**{"errors.Error": EOFError}, **breaks)
         wandb_mirror.FINISH_SECONDS = 1  # of its patience with what hangs
 
     run = ended(outputs, WANDB, sabotage=replace)
     assert science(run) == undisturbed
-    log = run.attempts()[0].log_path.read_text()
+    log = log_of(run)
     assert log.count("warning: W&B is off for this run") == 1
 
 
@@ -87,4 +51,4 @@ def test_without_it_nothing_of_it_is_imported(outputs):
     run = ended(
         outputs, sabotage=lambda: sys.modules.update(wandb=None)
     )  # no import works
-    assert "W&B" not in run.attempts()[0].log_path.read_text()
+    assert "W&B" not in log_of(run)

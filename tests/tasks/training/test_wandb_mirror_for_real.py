@@ -19,6 +19,7 @@ from tasks.training.job import INTERRUPTED
 from tests.tasks.jobs import (
     at_call,
     ended,
+    log_of,
     run_job,
     science,
     terminate_self,
@@ -67,10 +68,6 @@ def kill_core():
     at_call(wandb_mirror.Mirror, "log", 4, kill)
 
 
-def log_of(run):
-    return run.attempts()[0].log_path.read_text()
-
-
 def synced(server, outputs):
     """Return the steps and losses that `wandb sync` uploads from an outputs folder."""
     command = [sys.executable, "-m", "wandb", "sync", "--yes", str(outputs / "wandb")]
@@ -87,23 +84,7 @@ def losses(rows, step="step"):
     return {row[step]: row["train/loss"] for row in rows if "train/loss" in row}
 
 
-def test_a_run_that_continues_is_synced_as_one_with_the_rows_of_all_attempts(
-    server, outputs
-):
-    def stop():
-        wait_for_the_mirror()
-        at_call(TaskModule, "training_step", 13, terminate_self)
-
-    run = ended(outputs, OFFLINE, sabotage=stop, code=INTERRUPTED)
-    assert run_job(run, wait_for_the_mirror) == 0
-    assert len(run.attempts()) == 2
-    [_] = mirrors.folders(outputs, run.id, offline=True)
-    found = synced(server, outputs)
-    assert found == pytest.approx(losses(run.history()), rel=1e-12)
-    assert [*found] == [5, 10, 15, 19]
-
-
-def test_attempts_that_start_in_one_second_lose_no_row(server, outputs):
+def test_attempts_are_synced_as_one_even_if_they_start_in_one_second(server, outputs):
     """W&B appends a number to the name of the second folder, which has only the second attempt."""
 
     def start_in_2025():
@@ -121,7 +102,9 @@ def test_attempts_that_start_in_one_second_lose_no_row(server, outputs):
     assert run_job(run, start_in_2025) == 0
     [folder] = mirrors.folders(outputs, run.id, offline=True)
     assert folder.name.startswith("offline-run-2025")
-    assert [*synced(server, outputs)] == [5, 10, 15, 19]
+    found = synced(server, outputs)
+    assert found == pytest.approx(losses(run.history()), rel=1e-12)
+    assert [*found] == [5, 10, 15, 19]
 
 
 def test_a_run_that_starts_anew_keeps_no_record_of_the_attempt_before(server, outputs):
@@ -138,10 +121,9 @@ def test_a_run_that_starts_anew_keeps_no_record_of_the_attempt_before(server, ou
 def test_online_everything_arrives(server, outputs, undisturbed):
     point = {"arm": "none", "run": "small", "seed": 3, "values": {}, "matched": None}
     sizes = {"small": {"size": {}, "parent": None}}
-    for name in ("fig1", "fig3"):
-        experiments, points = {name: {"arms": {}}}, [{**point, "experiment": name}]
-        plan = {"experiments": experiments, "points": points, "runs": sizes}
-        write_plan(outputs, plan)
+    experiments = {name: {"arms": {}} for name in ("fig1", "fig3")}
+    points = [{**point, "experiment": name} for name in experiments]
+    write_plan(outputs, {"experiments": experiments, "points": points, "runs": sizes})
     run = ended(outputs, ONLINE, sabotage=wait_for_the_mirror)
     assert science(run) == undisturbed
     assert "warning" not in log_of(run)
