@@ -101,6 +101,7 @@ def test_joined_sentences_fill_every_row_and_see_all_that_is_before_them_in_it(
     targets = batch["targets"].ravel()
     assert list(targets[: len(text)]) == text
     assert not targets[len(text) :].any()
+    assert not batch["tokens"][batch["segments"] == 0].any()
     assert (
         len(batch["targets"])
         == about["rows"]
