@@ -24,6 +24,7 @@ from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 from tests.policies import launcher
 from tests.sweeper.conftest import finish
+from tests.tasks.jobs import config
 
 
 class Folder:
@@ -33,14 +34,10 @@ class Folder:
         self.outputs, self.store, self.device = outputs, RunStore(outputs), "cpu"
 
     def run(self, task, seed, **result):
-        config = {
-            "seed": seed,
-            "task": {"name": task},
-            "model": {"heads": 3},
-            "trainer": {"precision": "32-true", "steps": 100, "accelerator": "auto"},
-        }
+        changes = {"trainer.steps": 100, "trainer.accelerator": "auto"}
+        own = config({"seed": seed, "task.name": task, **changes})
         size = {"tokens": 700, "flops_per_token": 11}
-        run = Record(f"{task}-s{seed}", config, size)
+        run = Record(f"{task}-s{seed}", own, size)
         stored = self.store.freeze(run)
         if result:
             finish(stored, result)
