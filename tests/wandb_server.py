@@ -100,7 +100,9 @@ class WandbServer:
             "name": run.id,
             "state": run.state,
             "tags": run.about["tags"],
-            **dict.fromkeys(("description", "displayName", "group", "jobType", "notes")),
+            **dict.fromkeys(
+                ("description", "displayName", "group", "jobType", "notes")
+            ),
             "config": json.dumps(run.config),
             "summaryMetrics": json.dumps(run.summary),
         }

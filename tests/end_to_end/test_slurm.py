@@ -36,15 +36,10 @@ MEDIUM = {
 }
 
 
-def open_backend(outputs, **options):
+def open_backend(outputs):
     resources = {Resources.of(config())}
-    given = launcher("slurm", **{**OPTIONS, **options})
+    given = launcher("slurm", **OPTIONS)
     return backend(BackendContext(given, resources, "none", outputs, SizeServer()))
-
-
-def begin(slurm, run):
-    """Start a run on the backend, as the schedule does."""
-    return slurm.start(run.path, slurm.grant(Job(run.id, 1.0), [0]))
 
 
 class Story:
