@@ -1,6 +1,5 @@
 """Tests that links, targets, commands, experiments and code named in the documents exist."""
 
-import ast
 import json
 import re
 import tomllib
@@ -124,9 +123,9 @@ def test_the_road_leads_through_existing_code():
     assert [int(number) for number, _, _ in stops] == list(range(1, 10))
     for _, files, names in stops:
         for file, name in zip(files.split(", "), names.split(", "), strict=True):
-            tree = ast.parse((ROOT / file.strip("`")).read_text("utf-8"))
-            there = {node.name for node in ast.walk(tree) if hasattr(node, "name")}
-            assert name.strip("`").rpartition(".")[2] in there, (file, name)
+            text = (ROOT / file.strip("`")).read_text("utf-8")
+            last = name.strip("`").rpartition(".")[2]
+            assert re.search(rf"(?:def|class) {last}\b", text), (file, name)
 
 
 def test_what_a_shell_would_read_itself_is_quoted():

@@ -11,7 +11,7 @@ import re
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
@@ -53,7 +53,6 @@ class WandbServer:
         self.artifacts = {}
         self.files = {}
         self.unknown = []
-        self.lock = threading.Lock()
 
     def answer(self, query, variables):
         """The data of a GraphQL answer; None to an operation it does not know."""
@@ -160,10 +159,8 @@ class WandbServer:
         return {"commitArtifact": {"artifact": {"id": id, "digest": ""}}}
 
 
-class Loopback(ThreadingHTTPServer):
-    """Answers many at once, and says nothing of clients that were killed."""
-
-    daemon_threads = True
+class Loopback(HTTPServer):
+    """Says nothing of clients that were killed."""
 
     def handle_error(self, request, client_address):
         pass
@@ -172,7 +169,6 @@ class Loopback(ThreadingHTTPServer):
 class Handler(BaseHTTPRequestHandler):
     """A connection to the server, which `wandb_server` puts in the place of `memory`."""
 
-    protocol_version = "HTTP/1.1"
     memory: WandbServer
 
     def log_message(self, *_):
@@ -182,22 +178,20 @@ class Handler(BaseHTTPRequestHandler):
         self._reply({})
 
     def do_PUT(self):
-        with self.memory.lock:
-            self.memory.files[self.path.removeprefix("/storage/")] = self._body()
+        self.memory.files[self.path.removeprefix("/storage/")] = self._body()
         self._reply({})
 
     def do_POST(self):
         body = self._body()
-        with self.memory.lock:
-            if self.path == "/graphql":
-                asked = json.loads(body)
-                data = self.memory.answer(asked["query"], asked.get("variables") or {})
-                self._reply({"data": data}, 400 if data is None else 200)
-                return
-            if "file_stream" in self.path:
-                run = self.memory.runs[self.path.split("/")[-2]]
-                self.memory.stream(run, json.loads(body))
-            self._reply({})
+        if self.path == "/graphql":
+            asked = json.loads(body)
+            data = self.memory.answer(asked["query"], asked.get("variables") or {})
+            self._reply({"data": data}, 400 if data is None else 200)
+            return
+        if "file_stream" in self.path:
+            run = self.memory.runs[self.path.split("/")[-2]]
+            self.memory.stream(run, json.loads(body))
+        self._reply({})
 
     def _body(self):
         return self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -60,7 +60,6 @@ SWEEPS = {
     "scale=huge experiment=fig1": "scale=huge: expected one of cpu, demo",
     "scale=cpu experiment=head_sizes": "scale=cpu: expected a scale that experiment=head_sizes",
     "data.root=/tmp": "expected null, since data.source=sample ignores this key; leave it out, or",
-    "data.hub.path=a/b": "data.hub.path=a/b: expected null, since data.source=sample ignores",
     "data=local data.root=HERE/conf data.directions=0,12": "data.directions=0: expected null",
     "data=local": "data.root",
     "data=local data.root=/nonexistent": "data.root=/nonexistent: expected a folder of text files",
@@ -93,7 +92,6 @@ SWEEPS = {
     "experiment=equal_flops model.head_size=16": "do not differ (set by standard, matched); write "
     "'experiment.arms.ARM.set={model.head_size: VALUE}' for one arm, or sweep",
     "experiment=fig1 model/attention=decoupled": "do not differ (set by collaborative); write",
-    "experiment=fig2 model.feedforward_size=32": "do not differ (set by standard, fixed); write",
     "experiment=theorem1 task.mask=causal,bidirectional": "do not differ (set by bidirectional, c",
     "experiment=fig1 model.layers=1,2": "expected one value, since claims of fig1 compare its arms",
     "experiment=width data.directions=0,9": "start one sweep for each value, or add 'experiment.cl",
@@ -185,12 +183,6 @@ FILES = {
         MATCH.replace("heads, HOW", "hads, to: 5, tolerance: 0.1"),
         "cannot solve for model.hads: model.hads is not a key of the config; did you mean",
     ),
-    "limited": (
-        ARM.replace(
-            "{grid", "{set: {data: local, data.root: ., data.sentences: 500}, grid"
-        ),
-        "data.sentences=500: expected null, since data.source=local ignores this key",
-    ),
     "unchanged": (
         MATCH.replace("heads, HOW", f"feedforward_size, {CACHE}"),
         "does not change the size (it is 256 for 1",
@@ -268,7 +260,6 @@ COMMANDS = {
     "status fig3 --outputs HERE/none": "start with a sweep: python sweep.py -m experiment=fig3",
     "status fig3": "or plan it: python sweep.py -m experiment=fig3",
     "compare ² 1": "experiment=²: expected a planned experiment (first)",
-    "collect first fig9": "expected a planned experiment (first); correct the name.",
     "compare first": "the following arguments are required: SWEEP",
     "forget fig3 --yes": "There is no experiment or run named fig3",
     "forget fig3 --yes --outputs HERE/none": "start with a sweep: python sweep.py -m",

@@ -152,8 +152,7 @@ def test_a_child_of_weights_that_its_parent_no_longer_has_is_of_other_code(tmp_p
     run = RunStore(tmp_path).run(child.id)
     run.begin_anew()
     attempt = run.claim({**facts_of(TODAY), "parent_weights": "first"})
-    (attempt.path / "checkpoints").mkdir(exist_ok=True)
-    (attempt.path / "checkpoints" / "step-00000500.ckpt").touch()
+    (attempt.checkpoint_dir / "step-00000500.ckpt").touch()
     attempt.finish(Cause.INTERRUPTED, "stopped")
     assert compared(plan, TODAY).begun == changed
 

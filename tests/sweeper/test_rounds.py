@@ -210,7 +210,7 @@ def test_rounds_need_claims_and_decide(planned, tmp_path, monkeypatch, typed, to
     process = Mock(spec=SizeServer, ask=FakeProcess().ask)
     monkeypatch.setattr("sweeper.stages.sweep.size_server", lambda: process)
     arguments = ["model.heads=4", f"paths.outputs={tmp_path}"]
-    options = replace(planned[1], **{"decide": False, **typed})
+    options = replace(planned[1], **typed)
     with pytest.raises(UserError, match=told):
         whole_sweep(
             arguments,
