@@ -19,9 +19,9 @@ from sweeper.plan.refused import refuse_arguments
 from sweeper.size_server import SizeServer
 from sweeper.stages.decide import check_claims
 from sweeper.store import errors
-from sweeper.store.errors import UserError
 from sweeper.store.plans import write_plan
 from tests.end_to_end.test_sweep import python
+from tests.refusals import refusal
 from tests.sweeper.test_damaged_files import plan as plan_of
 
 # Arguments of `python sweep.py`, and a part of the message.
@@ -60,6 +60,7 @@ SWEEPS = {
     "scale=huge experiment=fig1": "scale=huge: expected one of cpu, demo",
     "scale=cpu experiment=head_sizes": "scale=cpu: expected a scale that experiment=head_sizes",
     "data.root=/tmp": "expected null, since data.source=sample ignores this key; leave it out, or",
+    "data.hub.path=a/b": "data.hub.path=a/b: expected null, since data.source=sample ignores",
     "data=local data.root=HERE/conf data.directions=0,12": "data.directions=0: expected null",
     "data=local": "data.root",
     "data=local data.root=/nonexistent": "data.root=/nonexistent: expected a folder of text files",
@@ -183,6 +184,12 @@ FILES = {
         MATCH.replace("heads, HOW", "hads, to: 5, tolerance: 0.1"),
         "cannot solve for model.hads: model.hads is not a key of the config; did you mean",
     ),
+    "limited": (
+        ARM.replace(
+            "{grid", "{set: {data: local, data.root: ., data.sentences: 500}, grid"
+        ),
+        "data.sentences=500: expected null, since data.source=local ignores this key",
+    ),
     "unchanged": (
         MATCH.replace("heads, HOW", f"feedforward_size, {CACHE}"),
         "does not change the size (it is 256 for 1",
@@ -253,6 +260,7 @@ COMMANDS = {
     "decide fig1 --effect=1%": "--effect was removed: leave it out, since costs assume",
     "bundle fig1 -o fig1.zip": "bundle was removed: zip the outputs folder; python -m sweeper",
     "judge fig1.zip": "There is no file fig1.zip; correct the path.",
+    "archive fig1": "archive was removed: zip the outputs folder",
     "train --outputs HERE/none": "HERE/none: expected a folder with planned runs; plan runs with",
     "train --slots 0": "slots=0: expected a number of at least 1",
     "train HERE": "unrecognized arguments: HERE",
@@ -397,10 +405,9 @@ LARGE = {
 def test_yaml_that_would_explode_is_refused_before_hydra_builds_it(tmp_path, text):
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "large.yaml").write_text(LARGE[text][0])
-    with pytest.raises(UserError) as refused:
-        composer(config_dir=str(tmp_path))
-    assert LARGE[text][1] in str(refused.value)
-    assert is_a_sentence(str(refused.value))
+    said = refusal(composer, config_dir=str(tmp_path))
+    assert LARGE[text][1] in said
+    assert is_a_sentence(said)
 
 
 def test_a_home_folder_needs_no_quotes_on_the_command_line():

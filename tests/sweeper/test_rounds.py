@@ -211,14 +211,9 @@ def test_rounds_need_claims_and_decide(planned, tmp_path, monkeypatch, typed, to
     monkeypatch.setattr("sweeper.stages.sweep.size_server", lambda: process)
     arguments = ["model.heads=4", f"paths.outputs={tmp_path}"]
     options = replace(planned[1], **typed)
+    named = {"composer": shipped(), "options": options, "launcher": "local"}
     with pytest.raises(UserError, match=told):
-        whole_sweep(
-            arguments,
-            composer=shipped(),
-            options=options,
-            launcher="local",
-            launcher_options=None,
-        )
+        whole_sweep(arguments, **named, launcher_options=None)
 
 
 def test_rounds_end_where_a_point_always_fails(typed, tmp_path):
