@@ -1,5 +1,7 @@
 """No name and no link makes the program write outside the outputs folder, or run anything."""
 
+from functools import partial
+
 import pytest
 
 from sweeper.__main__ import main
@@ -60,11 +62,8 @@ def files(folder):
     }
 
 
-def command(word):
-    def call(outputs, name):
-        return main([word, "--outputs", str(outputs), "--", name])
-
-    return call
+def command(word, outputs, name):
+    main([word, "--outputs", str(outputs), "--", name])
 
 
 def told_table(outputs, name):
@@ -91,7 +90,7 @@ PLACES = {
         outputs, {"experiments": {name: {}}}
     ),
     **{
-        f"sweeper {word}": command(word)
+        f"sweeper {word}": partial(command, word)
         for word in ("status", "collect", "draw", "report")
     },
 }

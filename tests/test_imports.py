@@ -2,14 +2,12 @@
 
 import json
 import os
-import pkgutil
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.end_to_end.test_sweep import ROOT, python
+
 HEAVY = {
     "torch",
     "pytorch_lightning",
@@ -24,19 +22,18 @@ CONFIGURATION = {"hydra", "omegaconf"}
 PLAIN = {"pytorch_lightning", "wandb", "datasets"}
 
 
+def module_of(path):
+    """Return the name of the module in a file."""
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    return name.removesuffix(".__init__")
+
+
 def modules_of(*packages):
-    """Names of all modules at and below packages, without importing any of them."""
-    found = []
-    for package in packages:
-        folder = ROOT.joinpath(*package.split("."))
-        assert folder.is_dir(), f"{package} has no folder {folder}"
-        found.append(package)
-        for module in pkgutil.iter_modules([str(folder)], f"{package}."):
-            if module.ispkg:
-                found += modules_of(module.name)
-            elif not module.name.endswith("__main__"):
-                found.append(module.name)
-    return found
+    """Return the names of all modules at and below packages, without importing any of them."""
+    folders = [ROOT.joinpath(*package.split(".")) for package in packages]
+    names = [module_of(path) for one in folders for path in one.rglob("*.py")]
+    assert {*packages} <= {*names}
+    return [name for name in names if not name.endswith("__main__")]
 
 
 def loaded_after(statements, said=""):
@@ -49,15 +46,8 @@ finally:
     names = sorted({{name.split(".")[0] for name in sys.modules}})
     print("loaded", json.dumps(names), file=sys.__stderr__)
 """
-    result = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    result = python("-c", script, env=environment, stdin=subprocess.DEVNULL)
     assert result.returncode == 0, result.stderr
     assert said in result.stdout
     last = result.stderr.splitlines()[-1]
@@ -112,10 +102,9 @@ def commands():
     folders = "sweeper tasks headroom_attention tests/faults benchmarks".split()
     files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     started = [path for path in files if '__name__ == "__main__"' in path.read_text()]
-    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in started]
     # Peers that a benchmark starts are started where they lie: by a path.
-    ours = [name for name in sorted(names) if not name.endswith("_peer")]
-    return [name.removesuffix(".__main__") for name in ours]
+    ours = [path for path in sorted(started) if not path.stem.endswith("_peer")]
+    return [module_of(path).removesuffix(".__main__") for path in ours]
 
 
 @pytest.mark.parametrize("name", commands())

@@ -11,7 +11,7 @@ import re
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
@@ -21,14 +21,12 @@ OWNER = {"id": "e", "name": ENTITY}
 KEY = "0" * 40
 OPERATION = re.compile(r"\b(?:query|mutation)\s+(\w+)")
 NAMES = {"id": "1", "entity": ENTITY, "username": ENTITY, "email": "", "flags": "{}"}
-VIEWER = {"viewer": {**NAMES, "admin": False, "teams": {"edges": []}, "apiKeys": None}}
+VIEWER = {"viewer": {**NAMES, "teams": {"edges": []}}}
 FIXED = {
-    **dict.fromkeys(("Viewer", "GetDefaultEntity", "GetViewer"), VIEWER),
+    "Viewer": VIEWER,
+    "GetDefaultEntity": VIEWER,
     "ArtifactType": {"project": {"artifact": None}},
     "ServerFeaturesQuery": {"serverInfo": {"features": []}},
-    "MarkRunFilesUploaded": {"markRunFilesUploaded": {"success": True}},
-    "FetchArtifactDigestAlgorithm": {"project": {"artifactType": None}},
-    "XXHashDigestsEnabled": {"entity": {"xxhashDigestsEnabled": False}},
 }
 
 
@@ -55,12 +53,10 @@ class WandbServer:
         self.artifacts = {}
         self.files = {}
         self.unknown = []
-        self.lock = threading.Lock()
 
     def answer(self, query, variables):
         """The data of a GraphQL answer; None to an operation it does not know."""
-        found = OPERATION.search(query)
-        name = found[1] if found else query
+        name = OPERATION.search(query)[1]
         if name in FIXED:
             return FIXED[name]
         operation = getattr(self, f"_{name}", None)
@@ -71,64 +67,47 @@ class WandbServer:
 
     def stream(self, run, body):
         """What a client tells while a run goes on, and how it ended."""
-        for name, part in (body.get("files") or {}).items():
-            lines = [
-                json.loads(line)
-                for line in part["content"]
-                if name.endswith((".json", "l"))
-            ]
-            if name == "wandb-history.jsonl":
-                run.history[part["offset"] :] = lines
-            elif name == "wandb-summary.json":
-                run.summary = lines[-1]
+        files = body.get("files") or {}
+        if part := files.get("wandb-history.jsonl"):
+            run.history[part["offset"] :] = map(json.loads, part["content"])
+        if part := files.get("wandb-summary.json"):
+            run.summary = json.loads(part["content"][-1])
         if body.get("complete"):
-            run.state = "failed" if body.get("exitcode") else "finished"
+            run.state = "failed" if body["exitcode"] else "finished"
 
     def _UpsertBucket(self, given):
-        name = (
-            given.get("name") or given["id"]
-        )  # the public API names a run by its id alone
+        # The public API names a run by its id alone.
+        name = given.get("name") or given["id"]
         run = self.runs.setdefault(name, Remote(name, given.get("project", "")))
         run.about |= {key: value for key, value in given.items() if value is not None}
         run.config |= json.loads(given.get("config") or "{}")
-        bucket = {
-            "id": run.id,
-            "name": run.id,
-            "displayName": given.get("displayName"),
-            "description": None,
-            "config": "{}",
-            "sweepName": None,
-            "historyLineCount": 0,
-            "project": {"id": "p", "name": run.project, "entity": OWNER},
-        }
+        project = {"name": run.project, "entity": OWNER}
+        bucket = {"id": run.id, "name": run.id, "config": "{}", "project": project}
         return {"upsertBucket": {"bucket": bucket}}
 
     def _Runs(self, given):
         asked = json.loads(given["filters"])["name"]["$in"]
         found = [self.runs[id] for id in asked if id in self.runs]
         edges = [{"node": self._described(run), "cursor": run.id} for run in found]
-        end = {"endCursor": None, "hasNextPage": False}
-        runs = {"edges": edges, "pageInfo": end}
+        runs = {"edges": edges, "pageInfo": {"hasNextPage": False}}
         return {"project": {"runCount": len(edges), "runs": runs}}
 
     def _described(self, run):
         """Return a run as the public API shows it."""
-        absent = ("displayName", "notes", "description", "group", "jobType")
         return {
-            **dict.fromkeys(absent),
             "id": run.id,
             "name": run.id,
-            "projectId": "1",
             "state": run.state,
-            "tags": run.about.get("tags", []),
-            "user": {**NAMES, "name": ENTITY},
+            "tags": run.about["tags"],
+            **dict.fromkeys(
+                ("description", "displayName", "group", "jobType", "notes")
+            ),
             "config": json.dumps(run.config),
             "summaryMetrics": json.dumps(run.summary),
         }
 
     def _RunResumeStatus(self, given):
-        project = {"id": "p", "name": given["project"], "entity": OWNER}
-        return {"model": {**project, "bucket": None}}
+        return {"model": {"name": given["project"], "entity": OWNER, "bucket": None}}
 
     def _CreateRunFiles(self, given):
         run = given["run"]
@@ -154,23 +133,16 @@ class WandbServer:
     def _CreateArtifact(self, given):
         [asked] = given.values()
         id = f"artifact-{len(self.artifacts)}"
-        self.artifacts[id] = {**asked, "files": {}, "committed": False}
-        first = {"latestArtifact": None}
-        made = {"id": id, "state": "PENDING", "artifactSequence": first}
+        self.artifacts[id] = {**asked, "committed": False}
+        made = {"id": id, "state": "PENDING", "artifactSequence": {}}
         return {"createArtifact": {"artifact": made}}
 
     def _upload(self, path):
         return {"uploadUrl": f"{self.address}/storage/{path}", "uploadHeaders": []}
 
-    def _manifest(self):
-        file = {"id": "m", **self._upload("manifest")}
-        return {"artifactManifest": {"id": "m", "file": file}}
-
     def _CreateArtifactManifest(self, given):
-        return {"createArtifactManifest": self._manifest()}
-
-    def _UpdateArtifactManifest(self, given):
-        return {"updateArtifactManifest": self._manifest()}
+        manifest = {"id": "m", "file": {"id": "m", **self._upload("manifest")}}
+        return {"createArtifactManifest": {"artifactManifest": manifest}}
 
     def _CreateArtifactFiles(self, given):
         edges = []
@@ -178,7 +150,7 @@ class WandbServer:
             id = spec["artifactID"]
             path = f"{id}/{spec['name']}"
             node = {"storagePath": path, "artifact": {"id": id}, **self._upload(path)}
-            edges.append({"node": {**node, "uploadMultipartUrls": None}})
+            edges.append({"node": node})
         return {"createArtifactFiles": {"files": {"edges": edges}}}
 
     def _CommitArtifact(self, given):
@@ -187,10 +159,8 @@ class WandbServer:
         return {"commitArtifact": {"artifact": {"id": id, "digest": ""}}}
 
 
-class Loopback(ThreadingHTTPServer):
-    """Answers many at once, and says nothing of clients that were killed."""
-
-    daemon_threads = True
+class Loopback(HTTPServer):
+    """Says nothing of clients that were killed."""
 
     def handle_error(self, request, client_address):
         pass
@@ -199,7 +169,6 @@ class Loopback(ThreadingHTTPServer):
 class Handler(BaseHTTPRequestHandler):
     """A connection to the server, which `wandb_server` puts in the place of `memory`."""
 
-    protocol_version = "HTTP/1.1"
     memory: WandbServer
 
     def log_message(self, *_):
@@ -209,29 +178,20 @@ class Handler(BaseHTTPRequestHandler):
         self._reply({})
 
     def do_PUT(self):
-        with self.memory.lock:
-            self.memory.files[self.path.removeprefix("/storage/")] = self._body()
+        self.memory.files[self.path.removeprefix("/storage/")] = self._body()
         self._reply({})
 
     def do_POST(self):
         body = self._body()
-        with self.memory.lock:
-            if "file_stream" in self.path:
-                self.memory.stream(
-                    self.memory.runs[self.path.split("/")[-2]], json.loads(body)
-                )
-                self._reply({})
-            elif self.path == "/graphql":
-                self._answer(json.loads(body))
-            else:
-                self._reply({})  # what the client tells of itself
-
-    def _answer(self, asked):
-        data = self.memory.answer(asked["query"], asked.get("variables") or {})
-        if data is None:
-            self._reply({"errors": [{"message": self.memory.unknown[-1]}]}, 400)
-        else:
-            self._reply({"data": data})
+        if self.path == "/graphql":
+            asked = json.loads(body)
+            data = self.memory.answer(asked["query"], asked.get("variables") or {})
+            self._reply({"data": data}, 400 if data is None else 200)
+            return
+        if "file_stream" in self.path:
+            run = self.memory.runs[self.path.split("/")[-2]]
+            self.memory.stream(run, json.loads(body))
+        self._reply({})
 
     def _body(self):
         return self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -6,7 +6,6 @@ It needs Debian's packages slurm-wlm and munge, and root, because the daemons ru
 import contextlib
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import time
@@ -128,7 +127,7 @@ def _until(condition, what, root):
 
 
 def _stop(process):
-    process.send_signal(signal.SIGTERM)
+    process.terminate()
     try:
         process.wait(20)
     except subprocess.TimeoutExpired:

@@ -1,23 +1,22 @@
 """Tests of sweeps that one machine plans, and another trains with only the training libraries."""
 
-import random
 import shutil
 import subprocess
 import sys
 from importlib import metadata
-from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
+from tasks.synthetic.samples import LM1B, World
 from tests.end_to_end.test_sweep import (
     TINY,
     attempts,
     kill_at_checkpoint,
     numbers,
     python,
-    rows,
 )
+from tests.faults.commands import tables
 
 pytestmark = pytest.mark.slow
 
@@ -26,8 +25,6 @@ GRID = "-m name=grid-heads model.heads=2,3 model.head_size=4 trainer.steps=60".s
 LOCAL = [word for word in TINY if word != "data.sentences=600"]
 NEEDED = ("torch", "pytorch-lightning", "numpy", "pydantic")  # `bare` adds tokenizers
 FOREIGN = ("hydra", "omegaconf", "rich", "pandas", "matplotlib", "wandb", "datasets")
-# These columns differ between equal runs. `reason` has the number of the attempt.
-MEASURED = ("seconds", "waited_seconds", "tokens_per_second", "reason")
 
 
 def with_what_they_need(names):
@@ -64,13 +61,8 @@ def bare(tmp_path_factory):
     found = (
         f"import importlib.util as u; print([n for n in {FOREIGN} if u.find_spec(n)])"
     )
-    listed = subprocess.run(
-        [interpreter, "-c", found],
-        cwd=folder,  # elsewhere, Python could take a folder wandb/ for the package
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    # Elsewhere, Python could take a folder wandb/ for the package.
+    listed = python("-c", found, program=interpreter, cwd=folder)
     assert listed.stdout.strip() == "[]"
     return interpreter
 
@@ -78,19 +70,9 @@ def bare(tmp_path_factory):
 @pytest.fixture
 def text(tmp_path):
     """A folder of training text that a test may move."""
-    folder, rng = tmp_path / "text", random.Random(0)
-    words = ["".join(rng.choices("abcdefgh", k=rng.randint(1, 7))) for _ in range(200)]
-    lines = (" ".join(rng.choices(words, k=rng.randint(5, 12))) for _ in range(900))
-    folder.mkdir()
-    (folder / "text.txt").write_text("\n".join(lines))
+    folder = tmp_path / "text"
+    LM1B.write(folder, 600, World(5, 7))
     return folder
-
-
-def table(outputs):
-    found = rows(outputs, "grid-heads")
-    return [
-        {key: cell for key, cell in row.items() if key not in MEASURED} for row in found
-    ]
 
 
 def test_runs_killed_twice_on_a_bare_machine_come_back_with_the_bits_of_here(
@@ -115,16 +97,16 @@ def test_runs_killed_twice_on_a_bare_machine_come_back_with_the_bits_of_here(
 
     shutil.copytree(home, there)
     text.rename(tmp_path / "gone")  # the other machine has no text
-    train = [bare, "-m", "sweeper", "train", "--outputs", "../.."]
+    train = ("-m", "sweeper", "train", "--outputs", "../..")
     code = there / "code" / pinned.name
     for finished in (0, 1):
-        kill_at_checkpoint(train, there, finished, cwd=code)
+        kill_at_checkpoint([bare, *train], there, finished, cwd=code)
     assert not all(numbers(there).values())
-    done = subprocess.run(train, cwd=code, capture_output=True, text=True, check=False)
+    done = python(*train, program=bare, cwd=code)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("wandb is not installed") == 1
-    status = [bare, "-m", "sweeper", "status", "--outputs", "../.."]
-    done = subprocess.run(status, cwd=code, capture_output=True, text=True, check=False)
+    status = ("-m", "sweeper", "status", "--outputs", "../..")
+    done = python(*status, program=bare, cwd=code)
     assert done.returncode == 2
     assert "This copy of the code only trains runs" in done.stderr
 
@@ -135,7 +117,7 @@ def test_runs_killed_twice_on_a_bare_machine_come_back_with_the_bits_of_here(
     assert again.returncode == 0, again.stderr
     assert attempts(home) == trained
     assert numbers(home) == numbers(here)
-    assert table(home) == table(here)
+    assert tables(home) == tables(here)
 
 
 def test_a_machine_that_is_lent_for_a_time_trains_what_it_can(bare, text, tmp_path):
@@ -146,8 +128,8 @@ def test_a_machine_that_is_lent_for_a_time_trains_what_it_can(bare, text, tmp_pa
     shutil.copytree(home, there)
 
     def lent(seconds):
-        script = [bare, "benchmarks/gpu_machine.py", there, "--seconds", str(seconds)]
-        return subprocess.run(script, capture_output=True, text=True, check=False)
+        script = ("benchmarks/gpu_machine.py", there, "--seconds", seconds)
+        return python(*script, program=bare, timeout=700)
 
     over = lent(20)
     assert over.returncode == 1
@@ -164,9 +146,6 @@ def test_a_machine_that_is_lent_for_a_time_trains_what_it_can(bare, text, tmp_pa
 
 
 def test_a_command_that_needs_more_says_so(bare, tmp_path):
-    asked = [bare, "-m", "sweeper", "status", "--outputs", tmp_path]
-    done = subprocess.run(
-        asked, cwd=Path.cwd(), capture_output=True, text=True, check=False
-    )
+    done = python("-m", "sweeper", "status", "--outputs", tmp_path, program=bare)
     assert done.returncode == 2
     assert done.stderr.startswith("error: rich is missing in ")

@@ -6,13 +6,13 @@ import subprocess
 import sys
 import sysconfig
 import venv
-from pathlib import Path
 
 import pytest
 
+from sweeper.store.registry import ROOT
+
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
 EXTENSION = ROOT / "examples" / "extension"
 NOT_SHIPPED = shutil.ignore_patterns(
     ".*", "outputs", "build", "*.egg-info", "__pycache__"
@@ -52,6 +52,10 @@ def environment(tmp_path_factory):
     return folder / "venv"
 
 
+def sources(site):
+    return {path for path in site.rglob("*") if "__pycache__" not in path.parts}
+
+
 def test_a_package_of_ones_own_is_trained_judged_and_drawn(environment, tmp_path):
     [site] = environment.glob("lib/python*/site-packages")
     added = {
@@ -60,7 +64,7 @@ def test_a_package_of_ones_own_is_trained_judged_and_drawn(environment, tmp_path
         if not path.name.endswith((".dist-info", ".pth"))
     }
     assert added == {"headroom_attention", "headroom_example"}
-    before = sorted(path for path in site.rglob("*") if "__pycache__" not in path.parts)
+    before = sources(site)
 
     headroom, own = environment / "bin" / "headroom", tmp_path / "own"
     for folder in ("tasks", "models", "conf"):  # folders of another program
@@ -95,10 +99,7 @@ def test_a_package_of_ones_own_is_trained_judged_and_drawn(environment, tmp_path
     assert told.split() == ["4", "True"]
     done(headroom, "report", cwd=own)
     assert (outputs / "report.html").is_file()
-    assert (
-        sorted(path for path in site.rglob("*") if "__pycache__" not in path.parts)
-        == before
-    )
+    assert sources(site) == before
     assert {path.name for path in own.iterdir()} == {
         "tasks",
         "models",

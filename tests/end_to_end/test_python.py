@@ -38,13 +38,8 @@ def test_a_table_has_what_was_measured_and_every_key(outputs, run):
     assert len(table) == 7
     [row] = table[table["run"] == run.id].to_dict("records")
     assert row[MEASURE] == run.metrics()[MEASURE]
-    told = {
-        "model.head_size": 16,
-        "optimizer.warmup_steps": 5,
-        "data.sentences": 600,
-        "seed": 0,
-    }
-    assert {key: row[key] for key in told} == told
+    told = {"model.head_size": 16, "optimizer.warmup_steps": 5, "seed": 0}
+    assert row.items() >= told.items()
 
 
 @pytest.mark.slow
@@ -53,14 +48,8 @@ def test_a_plan_has_trials_and_yaml_files_of_ones_own_and_folders_of_any_name(tm
     (own / "experiment").mkdir(parents=True)
     shipped = (ROOT / "conf" / "experiment" / "fig1.yaml").read_text("utf-8")
     (own / "experiment" / "mine.yaml").write_text(shipped)
-    typed = [
-        "--config-dir",
-        str(own),
-        "experiment=mine",
-        "experiment.tuned=true",
-        "name=mine",
-    ]
-    planned = headroom.plan(typed, outputs=outputs)
+    typed = ["experiment=mine", "experiment.tuned=true", "name=mine"]
+    planned = headroom.plan(["--config-dir", str(own), *typed], outputs=outputs)
     assert set(planned["experiment"]) == {"mine", "mine_trials"}
     assert [path.name for path in tmp_path.iterdir()] == ["own", "back\\slash's\\"]
     assert "experiment=mine: expected one of" in refusal(
@@ -71,8 +60,7 @@ def test_a_plan_has_trials_and_yaml_files_of_ones_own_and_folders_of_any_name(tm
 def test_verdicts_and_figure_are_those_of_the_files(outputs):
     file = json.loads((outputs / "tables" / f"{NAME}.claims.json").read_text())
     [found] = headroom.verdicts(NAME, outputs=outputs)
-    [written] = file["verdicts"]
-    assert {key: getattr(found, key) for key in written} == written
+    assert [vars(found)] == file["verdicts"]
     figure = headroom.figure(NAME, outputs=outputs)
     assert len(figure.axes[0].lines) >= 2  # a curve for each arm
 

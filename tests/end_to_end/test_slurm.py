@@ -36,15 +36,10 @@ MEDIUM = {
 }
 
 
-def open_backend(outputs, **options):
+def open_backend(outputs):
     resources = {Resources.of(config())}
-    given = launcher("slurm", **{**OPTIONS, **options})
+    given = launcher("slurm", **OPTIONS)
     return backend(BackendContext(given, resources, "none", outputs, SizeServer()))
-
-
-def begin(slurm, run):
-    """Start a run on the backend, as the schedule does."""
-    return slurm.start(run.path, slurm.grant(Job(run.id, 1.0), [0]))
 
 
 class Story:
@@ -98,7 +93,7 @@ class Story:
 
 def waiting():
     """Return [id, reason] for each waiting job, where the reason says why it waits."""
-    command = ["squeue", "--noheader", "--array", "--states=PENDING", "--format=%i|%r"]
+    command = "squeue --noheader --array --states=PENDING --format=%i|%r".split()
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return [line.split("|") for line in told.splitlines()]
 
@@ -140,20 +135,10 @@ def test_a_requeued_run_ends_with_the_bits_of_an_undisturbed_one(story):
 
 
 def test_a_sweep_gives_the_same_numbers_as_on_this_machine(tmp_path):
-    grid = [
-        "-m",
-        "name=grid",
-        "model.heads=1,2",
-        "model.head_size=4",
-        "trainer.steps=20",
-    ]
     here, there = tmp_path / "here", tmp_path / "there"
-    slurm = [
-        "hydra/launcher=slurm",
-        "hydra.launcher.poll_s=0.5",
-        "trainer.accelerator=cpu",
-    ]
-    slurm += ["hydra.launcher.mem_gb=1"]
+    grid = "-m name=grid model.heads=1,2 model.head_size=4 trainer.steps=20".split()
+    slurm = "hydra/launcher=slurm trainer.accelerator=cpu".split()
+    slurm += "hydra.launcher.poll_s=0.5 hydra.launcher.mem_gb=1".split()
     for outputs, further in ((there, slurm), (here, [])):
         done = sweep(outputs, *grid, *further)
         assert done.returncode == 0, done.stdout + done.stderr

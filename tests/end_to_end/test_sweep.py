@@ -4,8 +4,8 @@ import csv
 import json
 import os
 import re
+import secrets
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -17,9 +17,10 @@ import pytest
 from sweeper.__main__ import main
 from sweeper.stages.publish import OWN_GRID
 from sweeper.store.files import publish_json
+from sweeper.store.registry import ROOT
 from sweeper.store.runs import RunStore, State
+from tests.faults.commands import MARK, kill_marked
 
-ROOT = Path(__file__).resolve().parents[2]
 SMALL = (
     "data.sentences=600 task.vocabulary_size=400 task.sequence_length=32 task.batch_tokens=512 "
     "model.feedforward_size=16 optimizer.warmup_steps=5 logger=none trainer.log_every=5"
@@ -41,16 +42,14 @@ def command(outputs, *arguments):
     return [sys.executable, "sweep.py", *arguments, *TINY, f"paths.outputs={outputs}"]
 
 
-def python(*words, cwd=ROOT, **options):
+def python(*words, program=sys.executable, cwd=ROOT, **options):
     """Run Python with these arguments. Return its output and its exit code."""
     options = {"capture_output": True, "text": True, "timeout": 400, **options}
-    return subprocess.run(
-        [sys.executable, *map(str, words)], cwd=cwd, check=False, **options
-    )
+    return subprocess.run([program, *map(str, words)], cwd=cwd, check=False, **options)
 
 
-def sweep(outputs, *arguments):
-    return python(*command(outputs, *arguments)[1:])
+def sweep(outputs, *arguments, **options):
+    return python(*command(outputs, *arguments)[1:], **options)
 
 
 def numbers(outputs):
@@ -76,12 +75,10 @@ def rows(outputs, name):
 
 def kill_at_checkpoint(typed, outputs, finished=0, cwd=ROOT):
     """Kill a program and its jobs once there are more than `finished` checkpoints."""
+    mark, quiet = secrets.token_hex(8), subprocess.DEVNULL
+    environment = {**os.environ, MARK: mark}
     process = subprocess.Popen(
-        typed,
-        cwd=cwd,
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        typed, cwd=cwd, env=environment, stdout=quiet, stderr=quiet
     )
     store = RunStore(outputs)
     deadline = time.monotonic() + 200
@@ -92,13 +89,8 @@ def kill_at_checkpoint(typed, outputs, finished=0, cwd=ROOT):
         assert time.monotonic() < deadline, "no checkpoint ever appeared"
         assert process.poll() is None, "it ended before it could be killed"
         time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
+    kill_marked(mark)
     process.wait()
-    for attempt in (one for run in store.ids() for one in store.run(run).attempts()):
-        if attempt.alive():
-            os.kill(attempt.info()["pid"], signal.SIGKILL)
-    while any(store.run(run).status().state is State.RUNNING for run in store.ids()):
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="module")
@@ -108,8 +100,7 @@ def undisturbed(tmp_path_factory):
     real.mkdir()
     outputs = real.with_name("outputs")
     outputs.symlink_to(real)
-    asked = command(outputs, *GRID)
-    done = python(*asked[1:])
+    done = sweep(outputs, *GRID)
     assert (done.returncode, done.stderr) == (0, "")
     return outputs, done
 
@@ -205,8 +196,7 @@ def test_the_same_command_again_trains_nothing(undisturbed):
     outputs, _ = undisturbed
     before, tries = numbers(outputs), attempts(outputs)
     drawn = [path.read_bytes() for path in (outputs / "figures").iterdir()]
-    asked = command(outputs, *GRID)
-    again = python(*asked[1:], env={**os.environ, "COLUMNS": "0"})
+    again = sweep(outputs, *GRID, env={**os.environ, "COLUMNS": "0"})
     assert (again.returncode, again.stderr) == (0, "")
     assert "4 done" in again.stdout
     assert (numbers(outputs), attempts(outputs)) == (before, tries)
@@ -277,8 +267,8 @@ def test_a_dry_run_writes_no_record_and_loads_no_torch_where_sizes_are_known(
     known, tmp_path
 ):
     (tmp_path / "torch.py").write_text("raise SystemExit('imported')")
-    asked = command(known, *GRID, "hydra.sweeper.dry_run=true")
-    done = python(*asked[1:], env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = sweep(known, *GRID, "hydra.sweeper.dry_run=true", env=environment)
     assert (done.returncode, done.stderr) == (0, "")
     assert "4 points, 4 runs: 4 new" in done.stdout
     assert [path.name for path in known.iterdir()] == ["cache"]
@@ -313,21 +303,11 @@ def test_a_sweep_needs_nothing_that_linux_alone_has(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(WITHOUT)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     asked = "import os, pathlib; print(hasattr(os, 'pidfd_open'), pathlib.Path('/proc').exists())"
-    said = subprocess.check_output(
-        [sys.executable, "-c", asked], env=environment, text=True
-    )
+    said = python("-c", asked, env=environment).stdout
     assert said.split() == ["False", "False"]
 
     outputs = tmp_path / "outputs"
-    tiny = "model.heads=1 model.head_size=3 model.embedding_size=5 model.layers=1 trainer.steps=3"
-    small = "data.sentences=500 task.vocabulary_size=300 optimizer.warmup_steps=1 logger=none"
-    planned = python(
-        "sweep.py",
-        *tiny.split(),
-        *small.split(),
-        f"paths.outputs={outputs}",
-        env=environment,
-    )
+    planned = sweep(outputs, "model.heads=1", "trainer.steps=6", env=environment)
     assert "1 point, 1 run: 1 new." in planned.stdout, planned.stderr
     status = ("-m", "sweeper", "status", "--json", "--outputs", outputs)
     [line] = json.loads(python(*status, env=environment).stdout)

@@ -24,10 +24,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--only", default="", metavar="WORD", help="run cases with WORD in the name"
     )
-    about = "sweep of the case rounds: experiment=fig1 hydra.sweeper.max_seeds=6 (default: twins)"
-    parser.add_argument(
-        "--sweep", nargs="+", default=[], metavar="KEY=VALUE", help=about
-    )
     options = parser.parse_args(arguments)
     from tests.faults.suite import (
         cases,
@@ -37,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     warnings.simplefilter("ignore")
     lost = 0
     with settings(options.seed) as setting:
-        for name, case in cases(setting, quick=options.quick, typed=options.sweep):
+        for name, case in cases(setting, quick=options.quick):
             if options.only in name:
                 begun = time.monotonic()
                 count = case()

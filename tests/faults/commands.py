@@ -23,12 +23,12 @@ from sweeper.results.collect import collect, write_tables
 from sweeper.store.liveness import alive
 from sweeper.store.metrics import read_metrics
 from sweeper.store.runs import RunStore
-from tests.faults.sweep import Count, compare, living, reference_of
+from tests.faults.sweep import Count, compare, kill, living, reference_of
 from tests.twins import PLANTED
 from tests.twins import arguments as twins
 
 FAULTY = Path(__file__).with_name("faulty")
-PATIENCE_S, PATIENCE_ROUNDS_S = 600.0, 3600.0
+PATIENCE_S = 600.0
 MARK = "HEADROOM_FAULTS"
 TINY = """
 data.sentences=600 task.vocabulary_size=400 model.layers=1 optimizer.warmup_steps=5
@@ -72,12 +72,12 @@ class Command:
             f"paths.outputs={outputs}",
         ]
         self._log = outputs.parent / "command.log"
-        self._mark = secrets.token_hex(8)
+        self.mark = secrets.token_hex(8)
 
     def type(self, **more: str) -> subprocess.Popen[bytes]:
         """Start the command; all its processes have `more` and a mark in their environment."""
         self.outputs.mkdir(parents=True, exist_ok=True)
-        environment = {**os.environ, **more, MARK: self._mark}
+        environment = {**os.environ, **more, MARK: self.mark}
         with self._log.open("ab") as log:
             return subprocess.Popen(
                 self.line,
@@ -88,64 +88,52 @@ class Command:
                 start_new_session=True,
             )
 
-    def finish(self, patience_s: float = PATIENCE_S) -> int:
+    def finish(self) -> int:
         """Type the command and wait for it; return the exit code."""
-        return self.type().wait(timeout=patience_s)
+        return self.type().wait(timeout=PATIENCE_S)
 
     def log(self) -> str:
         """Return the output of all times that it was typed."""
         return self._log.read_text()
 
-    def processes(self) -> list[int]:
-        """Return the pids of all processes of the command that live."""
-        found = []
-        for state in Path("/proc").iterdir():
-            with suppress(OSError):
-                if (
-                    state.name.isdigit()
-                    and self._mark.encode() in (state / "environ").read_bytes()
-                ):
-                    found.append(int(state.name))
-        return found
 
-    def kill(self) -> None:
-        """Kill all processes, and wait until they are gone."""
-        while pids := self.processes():
-            for pid in pids:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.05)
+def marked(mark: str) -> list[int]:
+    """Return the pids of all living processes that have the mark in their environment."""
+    found = []
+    for state in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark.encode() in (state / "environ").read_bytes():
+                found.append(int(state.name))
+    return found
 
 
-def undisturbed(
-    outputs: Path, arguments: Sequence[str], patience_s: float = PATIENCE_S
-) -> dict[str, str]:
-    """Run a sweep without a disturbance; return its tables."""
-    command = Command(outputs, arguments)
-    assert command.finish(patience_s) == 0, command.log()
-    return tables(outputs)
-
-
-def started_over(outputs: Path, quiet: Path, arguments: Sequence[str]) -> Command:
-    """Return the command in a new folder with the data of an undisturbed sweep."""
-    outputs.mkdir(parents=True)
-    shutil.copytree(quiet / "data", outputs / "data")
-    return Command(outputs, arguments)
+def kill_marked(mark: str) -> None:
+    """Kill all processes that have the mark, and wait until they are gone."""
+    while pids := marked(mark):
+        for pid in pids:
+            kill(pid)
+        time.sleep(0.05)
 
 
 def disturbed(
     count: Count, arguments: Sequence[str], each: Iterable[Each]
 ) -> Iterator[tuple[Each, Command]]:
-    """Yield a command for each disturbance; then compare its sweep with an undisturbed one."""
+    """Yield a command for each disturbance; then compare its sweep with an undisturbed one.
+
+    The sweeps have the data of the undisturbed one.
+    """
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         quiet = Path(folder) / "quiet" / "outputs"
-        expected = undisturbed(quiet, arguments)
-        reference = reference_of(quiet)
+        command = Command(quiet, arguments)
+        assert command.finish() == 0, command.log()
+        expected, reference = (tables(quiet), verdicts(quiet)), reference_of(quiet)
         for number, one in enumerate(each):
             outputs = Path(folder) / str(number) / "outputs"
-            yield one, started_over(outputs, quiet, arguments)
+            shutil.copytree(quiet / "data", outputs / "data")
+            yield one, Command(outputs, arguments)
             compare(count, outputs, reference)
-            count.wrong += tables(outputs) != expected
+            count.wrong += RunStore(outputs).ids() != [*reference]
+            count.wrong += (tables(outputs), verdicts(outputs)) != expected
 
 
 def kills(seed: int, arguments: Sequence[str], name: str, *, faults: int) -> Count:
@@ -160,15 +148,13 @@ def kills(seed: int, arguments: Sequence[str], name: str, *, faults: int) -> Cou
         most = min(faults, count.injected + KILLS_PER_SWEEP)
         while process.poll() is None and time.monotonic() < deadline:
             await_training(process, command.outputs, rng)
-            victims = command.processes()
+            victims = marked(command.mark)
             if count.injected < most and victims and process.poll() is None:
-                with suppress(ProcessLookupError):
-                    os.kill(rng.choice(victims), signal.SIGKILL)
-                    count.injected += 1
+                count.injected += kill(rng.choice(victims))
             if process.poll() not in (None, 0):
                 process = command.type()
         count.hung += process.poll() is None
-        command.kill()
+        kill_marked(command.mark)
     return count
 
 
@@ -239,44 +225,30 @@ def failing_calls(seed: int, *, times: int) -> Count:
     return count
 
 
-def killed_rounds(seed: int, typed: Sequence[str], *, times: int) -> Count:
+def killed_rounds(seed: int, *, times: int) -> Count:
     """Kill a sweep that decides, alone or with all its processes, over its rounds; type it again.
 
-    `typed` are overrides that choose the sweep; without any it is an experiment of two tiny arms.
+    Between two kills, at least one run ends.
     """
-    count, rng = (
-        Count(f"rounds killed: {[*typed, 'twins'][0]}", seed),
-        random.Random(seed),
-    )
-    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        quiet, outputs = (
-            Path(folder) / "quiet" / "outputs",
-            Path(folder) / "killed" / "outputs",
-        )
-        decides = ["-m", *typed, "logger=none", "hydra.sweeper.decide=true"]
-        arguments = decides if typed else twins(Path(folder) / "conf", PLANTED)
-        expected = (undisturbed(quiet, arguments, PATIENCE_ROUNDS_S), verdicts(quiet))
-        reference = reference_of(quiet)
-        command = started_over(outputs, quiet, arguments)
-        for kill in range(1, times + 1):
-            process, enough = command.type(), kill * len(reference) // (times + 1)
-            while (
-                process.poll() is None
-                and len(list(outputs.glob("runs/*/result.json"))) < enough
-            ):
-                time.sleep(0.02)
-            await_training(process, outputs, rng)
-            if process.poll() is None:
-                count.injected += 1
-                process.kill()
-                if rng.random() < 0.5:
-                    command.kill()
-            process.wait()
-        count.complaints += command.finish(PATIENCE_ROUNDS_S) != 0
-        command.kill()
-        compare(count, outputs, reference)
-        count.wrong += RunStore(outputs).ids() != RunStore(quiet).ids()
-        count.wrong += (tables(outputs), verdicts(outputs)) != expected
+    count, rng = Count("rounds killed: twins", seed), random.Random(seed)
+    with TemporaryDirectory(ignore_cleanup_errors=True) as conf:
+        for _, command in disturbed(count, twins(Path(conf), PLANTED), [None]):
+            for number in range(1, times + 1):
+                process = command.type()
+                while (
+                    process.poll() is None
+                    and len(list(command.outputs.glob("runs/*/result.json"))) < number
+                ):
+                    time.sleep(0.02)
+                await_training(process, command.outputs, rng)
+                if process.poll() is None:
+                    count.injected += 1
+                    process.kill()
+                    if rng.random() < 0.5:
+                        kill_marked(command.mark)
+                process.wait()
+            count.complaints += command.finish() != 0
+            kill_marked(command.mark)
     return count
 
 

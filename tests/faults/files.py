@@ -63,7 +63,7 @@ def full_disk(setting: Setting, *, times: int, of: str) -> Count:
     count, rng = Count(f"disk full of {of}", setting.seed), random.Random(setting.seed)
     for _ in range(times):
         with (
-            small_disk("6m,nr_inodes=400") as disk,
+            small_disk() as disk,
             small_sweep(setting, count, disk) as (outputs, ids),
         ):
             fill = partial(fill_and_free, disk / "ballast", rng.uniform(0.2, 2.0), of)
@@ -113,19 +113,11 @@ def killed_checkpoint(source: Path, outputs: Path) -> Path:
 
 
 @contextmanager
-def small_disk(size: str = "6m") -> Iterator[Path]:
-    """Mount a file system of this size in memory."""
+def small_disk() -> Iterator[Path]:
+    """Mount a file system of 6 MB and 400 files in memory."""
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        mount = [
-            "mount",
-            "-t",
-            "tmpfs",
-            "-o",
-            f"size={size}",
-            "headroom-faults",
-            folder,
-        ]
-        subprocess.run(mount, check=True)
+        mount = "mount -t tmpfs -o size=6m,nr_inodes=400 headroom-faults".split()
+        subprocess.run([*mount, folder], check=True)
         try:
             yield Path(folder)
         finally:

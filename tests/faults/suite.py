@@ -1,7 +1,7 @@
 """All cases of the fault suite, in the order in which they run."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -12,12 +12,9 @@ KILLED_SEEDS, KILLS_PER_SEED = 10, 24
 
 
 def cases(
-    setting: Setting, *, quick: bool, typed: Sequence[str]
+    setting: Setting, *, quick: bool
 ) -> Iterator[tuple[str, Callable[[], Count]]]:
-    """Yield the cases with the names for `--only`; the tests run the quick ones.
-
-    `typed` are the overrides of the sweep in the case "rounds".
-    """
+    """Yield the cases with the names for `--only`; the tests run the quick ones."""
     mounts, seed = files.can_mount(), setting.seed
     yield "flips", partial(files.flipped_checkpoints, setting, flips=300)
     yield "limit", partial(jobs.file_limit, setting)
@@ -45,7 +42,7 @@ def cases(
     yield "stops", partial(commands.stops, seed)
     for name, line in commands.LINES.items():
         yield f"commands {name}", partial(commands.kills, seed, line, name, faults=20)
-    yield "rounds", partial(commands.killed_rounds, seed, typed, times=10)
+    yield "rounds", partial(commands.killed_rounds, seed, times=10)
     if not mounts:
         print(
             "disk full: left out, as this user may not mount",

@@ -7,6 +7,7 @@ from pathlib import Path
 from benchmarks.measure import ROOT, fill, table
 
 HEAD = ("case", "seed", "faults", "runs", "lost", "twice", "steps", "seconds")
+CELLS = ("case", "seed", "injected", "runs", "share", "second_finishers", "steps")
 
 
 def main() -> None:
@@ -23,13 +24,8 @@ def main() -> None:
     rows = []
     for count in [*counts, {**total, "case": "all", "seed": ""}]:
         steps = f"{count['steps']} / {count['needed']}" if count["needed"] else ""
-        cells = [count[key] for key in ("case", "seed", "injected", "runs")]
-        cells += [
-            f"{count['lost']} of {count['injected']}",
-            count["second_finishers"],
-            steps,
-        ]
-        rows.append([*map(str, cells), f"{count['seconds']:.0f}"])
+        count |= {"share": f"{count['lost']} of {count['injected']}", "steps": steps}
+        rows.append([*(str(count[key]) for key in CELLS), f"{count['seconds']:.0f}"])
     fill(ROOT / "docs" / "faults.md", "tests.faults", table(HEAD, rows))
 
 

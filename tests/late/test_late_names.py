@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from sweeper.store.registry import ROOT
 from sweeper.store.runs import RunStore, State
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
 LATE_S, MACHINES, RUNS = 0.7, 3, 4
 MACHINE = """
 import sys, time

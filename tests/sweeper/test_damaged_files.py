@@ -1,11 +1,10 @@
 """Tests that a damaged file is reported, and that commands still show everything else."""
 
-import csv
-import io
 import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from sweeper.store.plans import write_plan
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 from tasks import prepare
+from tests.end_to_end.test_sweep import ROOT, rows
 from tests.tasks.jobs import freeze
 
 COMMANDS = ("status", "collect")
@@ -61,12 +61,11 @@ FILES = {
 }
 
 
-def edited(path, change, *, seal=True):
-    """Change a JSON file. If `seal` is set, also update the checksum of the file."""
-    value = json.loads(path.read_text())
+def edited(path, *, seal=with_checksum, **values):
+    """Change values in a JSON file, and its checksum. With `seal=dict`, remove the checksum."""
+    value = json.loads(path.read_text()) | values
     value.pop("sha256", None)
-    change(value)
-    path.write_text(json.dumps(with_checksum(value) if seal else value))
+    path.write_text(json.dumps(seal(value)))
 
 
 def linked(path):
@@ -83,7 +82,7 @@ def replaced_by(make):
 
 
 def changed_to(**values):
-    return lambda path: edited(path, lambda value: value.update(values))
+    return partial(edited, **values)
 
 
 DAMAGES = {
@@ -95,7 +94,7 @@ DAMAGES = {
     "link": linked,
     "pipe": replaced_by(os.mkfifo),
     "folder": replaced_by(Path.mkdir),
-    "no checksum": lambda path: edited(path, lambda value: None, seal=False),
+    "no checksum": changed_to(seal=dict),
     "a letter": lambda path: path.write_text(path.read_text().replace("o", "0")),
 }
 
@@ -122,9 +121,8 @@ NAMES = [f"{file}: {damage}" for file in FILES for damage in DAMAGES] + [*CONTEN
 
 def losses(outputs, name):
     """Return the losses in a table, or [] if there is no table."""
-    path = outputs / "tables" / f"{name}.csv"
-    text = path.read_text() if path.exists() else ""
-    return [row.get("test/loss", "") for row in csv.DictReader(io.StringIO(text))]
+    there = (outputs / "tables" / f"{name}.csv").exists()
+    return [row.get("test/loss", "") for row in rows(outputs, name)] if there else []
 
 
 @pytest.mark.parametrize(("file", "damage"), CASES, ids=NAMES)
@@ -177,7 +175,6 @@ def test_plans_that_cannot_be_judged_or_drawn_are_named(
     assert (outputs / made).stat().st_size > 0
 
 
-ROOT = Path(__file__).resolve().parents[2]
 HERE = f"cd {ROOT}; "
 PLACES = {
     "full": (

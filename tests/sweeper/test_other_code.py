@@ -5,13 +5,8 @@ from dataclasses import replace
 import pytest
 
 from sweeper.plan.plan import Plan
-from sweeper.results import judge
 from sweeper.results.collect import collect, write_tables
-from sweeper.results.decision import Question
-from sweeper.results.design import Contrast
-from sweeper.results.evidence import Evidence
 from sweeper.results.judge import verdicts_on
-from sweeper.results.points import measures
 from sweeper.results.table import exported, read_table
 from sweeper.results.verdict import Decision
 from sweeper.stages.other_code import in_words, of_other_code, refuse_mixing
@@ -23,36 +18,37 @@ from sweeper.store.plans import write_plan
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, State
 from tests.sweeper.conftest import finish
+from tests.sweeper.results.synthetic import few
 from tests.tasks.jobs import config
 
 MULTI_HEAD = "models/attention/multi_head.py"
 TODAY = Code.read()
 
 
-def edited(path, change):
-    """Return the present code with one file changed."""
-    source = change(TODAY.files[path].decode())
-    return Code(TODAY.root, {**TODAY.files, path: source.encode()})
+def edited(path, old, new):
+    """Return the present code with one place in a file changed. An empty `old` is its beginning."""
+    source = TODAY.files[path].replace(old, new, 1)
+    return Code(TODAY.root, {**TODAY.files, path: source})
 
 
-SCALED = edited(MULTI_HEAD, lambda source: source.replace("scale=1 /", "scale=0.1 /"))
+SCALED = edited(MULTI_HEAD, b"scale=1 /", b"scale=0.1 /")
 
 
 @pytest.mark.parametrize(
-    ("path", "change", "counts"),
+    ("path", "old", "new", "counts"),
     [
-        (MULTI_HEAD, lambda s: s.replace("scale=1 /", "scale=0.1 /"), True),
-        (MULTI_HEAD, lambda s: f"# a comment\n{s}\n\n", False),
-        ("models/block.py", lambda s: s.replace('"""', '"""Edited. ', 1), False),
-        ("tasks/training/loop.py", lambda s: f"{s}\nEDITED = 1\n", True),
-        ("models/attention/latent.py", lambda s: f"{s}\nEDITED = 1\n", False),
-        ("sweeper/store/runs.py", lambda s: f"{s}\nEDITED = 1\n", False),
+        (MULTI_HEAD, b"scale=1 /", b"scale=0.1 /", True),
+        (MULTI_HEAD, b"", b"# a comment\n\n", False),
+        ("models/block.py", b'"""', b'"""Edited. ', False),
+        ("tasks/training/loop.py", b"import", b"EDITED = 1\nimport", True),
+        ("models/attention/latent.py", b"import", b"EDITED = 1\nimport", False),
+        ("sweeper/store/runs.py", b"import", b"EDITED = 1\nimport", False),
     ],
 )
 def test_only_code_that_a_run_can_import_counts_and_only_if_it_computes_another_thing(
-    path, change, counts
+    path, old, new, counts
 ):
-    code = edited(path, change)
+    code = edited(path, old, new)
     assert code.files[path] != TODAY.files[path]
     states = [
         state_of_files(needed(one, [config()]), config()) for one in (TODAY, code)
@@ -158,8 +154,7 @@ def test_a_child_of_weights_that_its_parent_no_longer_has_is_of_other_code(tmp_p
     run = RunStore(tmp_path).run(child.id)
     run.begin_anew()
     attempt = run.claim({**facts_of(TODAY), "parent_weights": "first"})
-    (attempt.path / "checkpoints").mkdir(exist_ok=True)
-    (attempt.path / "checkpoints" / "step-00000500.ckpt").touch()
+    (attempt.checkpoint_dir / "step-00000500.ckpt").touch()
     attempt.finish(Cause.INTERRUPTED, "stopped")
     assert compared(plan, TODAY).begun == changed
 
@@ -179,40 +174,25 @@ def test_a_run_that_begins_anew_keeps_its_old_result_beside_its_attempt(tmp_path
     assert run.status().attempt == 2
 
 
-def planned(outputs, accept):
-    """Write a plan with a claim about four runs of one point, which may accept mixed code."""
-    runs = {f"lm1b-s{seed}": {"size": {}, "parent": None} for seed in range(4)}
-    own = {"experiment": "grid", "arm": "grid", "task": "lm1b", "matched": None}
-    points = [
-        {**own, "values": {"model.heads": 3}, "seed": seed, "run": run}
-        for seed, run in enumerate(runs)
-    ]
-    about = {"metric": "test/perplexity", "claims": ["more_heads_help"]}
-    experiments = {"grid": {**about, "arms": {"grid": {"label": "grid"}}}}
-    plan = {"command": [], "scale": "demo", "experiments": experiments}
-    accepted = {"accept_mixed_code": True} if accept else {}
-    write_plan(outputs, {**plan, "points": points, "runs": runs, **accepted})
-
-
 @pytest.mark.parametrize("accept", [False, True])
 def test_a_table_over_mixed_code_says_so_and_its_verdicts_are_undecided(
     tmp_path, monkeypatch, accept
 ):
-    trained(tmp_path, TODAY, 0, 1, 2)
     monkeypatch.setitem(vars(SCALED), "revision", "5ca1ed")
-    trained(tmp_path, SCALED, 3)
-    planned(tmp_path, accept)
-    [table] = collect(tmp_path, ["grid"])
-    words = f"Mixed code: 3 runs of {TODAY.revision}, 1 run of 5ca1ed; they differ in {MULTI_HEAD}."
-    assert table.mixed_code.startswith(words)
+    made = few(seeds=4, claims=["small_beats_large"])
+    for run, record in made.records.items():
+        record.config.update(config(), seed=record.config["seed"])
+        made.attempts[run] = facts_of(SCALED if run.endswith("s3") else TODAY)
+    pin(tmp_path, TODAY, [config()])
+    pin(tmp_path, SCALED, [config()])
+    write_plan(made.write(tmp_path), made.plan | {"accept_mixed_code": accept})
+    [table] = collect(tmp_path, ["fig1"])
+    runs = f"12 runs of {TODAY.revision}, 4 runs of 5ca1ed"
+    told = f"Mixed code: {runs}; they differ in {MULTI_HEAD}."
+    assert table.mixed_code.startswith(told)
     assert table.mixed_code.endswith("accept_mixed_code=true.") == accept
-    evidence = Evidence(table, table.metric)
-    contrast = Contrast("it", [(1.0, evidence.points[0])])
-    question = Question("a_claim", measures(table)[0].words, contrast, evidence)
-    assert question.hopeless == (None if accept else table.mixed_code)
-    monkeypatch.setattr(judge, "questions", lambda table: [question])
     [verdict] = verdicts_on(table)
-    assert words in verdict.sentence
-    assert accept or verdict.verdict is Decision.UNDECIDED
+    assert told in verdict.sentence
+    assert (verdict.verdict is Decision.UNDECIDED) == (not accept)
     [written] = write_tables(tmp_path, [table])
     assert read_table(exported(tmp_path, written)).code == table.code

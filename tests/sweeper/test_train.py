@@ -4,7 +4,6 @@ import io
 import signal
 from contextlib import closing, nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
@@ -24,33 +23,34 @@ from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 from tests.policies import launcher
 from tests.sweeper.conftest import finish
+from tests.tasks.jobs import config
 
 
 class Folder:
     """An outputs folder and a backend that trains two runs at a time. Runs have 100 steps."""
 
     def __init__(self, outputs):
-        self.outputs, self.store, self.device = outputs, RunStore(outputs), "cpu"
+        self.outputs, self.store = outputs, RunStore(outputs)
+        self.device, self.slots = "cpu", 2
 
     def run(self, task, seed, **result):
-        config = {
-            "seed": seed,
-            "task": {"name": task},
-            "model": {"heads": 3},
-            "trainer": {"precision": "32-true", "steps": 100, "accelerator": "auto"},
-        }
+        changes = {"trainer.steps": 100, "trainer.accelerator": "auto"}
+        own = config({"seed": seed, "task.name": task, **changes})
         size = {"tokens": 700, "flops_per_token": 11}
-        run = Record(f"{task}-s{seed}", config, size)
+        run = Record(f"{task}-s{seed}", own, size)
         stored = self.store.freeze(run)
         if result:
             finish(stored, result)
         return run
 
+    def plan(self, *runs):
+        planned = {run.id: run for run in runs}
+        return Plan("demo", self.outputs, {}, {}, {}, runs=planned)
+
     def told(self, *runs, done=()):
         """Return the expected seconds of `runs`. Their plan also has the finished runs `done`."""
-        planned = {run.id: run for run in (*runs, *done)}
-        plan = Plan("demo", self.outputs, {}, {}, {}, runs=planned)
-        return expected_seconds(runs, self.store, measured(plan, self.store, self), 2)
+        throughput = measured(self.plan(*runs, *done), self.store, self)
+        return expected_seconds(runs, self.store, throughput, self.slots)
 
 
 @pytest.fixture
@@ -107,11 +107,9 @@ def test_a_dry_run_in_a_fresh_folder_names_a_range_for_a_cpu_and_no_time_for_a_g
     monkeypatch.setattr(overview, "size_server", lambda: SLOW)
     run, console = folder.run("lm1b", 0), Console(file=io.StringIO(), width=200)
     run.config["trainer"] |= {"accelerator": accelerator, "threads": 1}
-    plan = Plan("demo", folder.outputs, {}, {}, {}, runs={run.id: run})
-    backend = SimpleNamespace(device="cpu", slots=2)
     dry_run = SweepOptions(dry_run=True)
-    shown = Overview(console, folder.store, backend, dry_run, Mock())
-    assert shown.print_cost(plan, [run.id]) == {}
+    shown = Overview(console, folder.store, folder, dry_run, Mock())
+    assert shown.print_cost(folder.plan(run), [run.id]) == {}
     assert words in console.file.getvalue()
 
 
@@ -122,9 +120,6 @@ def test_of_an_interrupted_run_only_what_is_left_counts(folder):
     (attempt.checkpoint_dir / "step-00000075.ckpt").touch()
     attempt.finish("interrupted")
     assert folder.told(new) == pytest.approx(5.0 + 2.0)
-
-
-CONFIGS = {"a": {"data": {"sentences": 503}, "task": {"name": "lm1b"}}}
 
 
 def fake_process(outcome, says=""):
@@ -140,7 +135,7 @@ def fake_process(outcome, says=""):
 
 
 def prepared(outputs, process, **options):
-    prepare(Console(), RunStore(outputs), process, CONFIGS, set(), **options)
+    prepare(Console(), RunStore(outputs), process, {"a": config()}, set(), **options)
 
 
 def test_the_last_line_of_its_log_says_why_it_failed(tmp_path):

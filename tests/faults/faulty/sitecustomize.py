@@ -13,8 +13,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-FOLDER = os.environ.get("FAULTY_FOLDER", "")
-RATE = float(os.environ.get("FAULTY_RATE", "0"))
+FOLDER = os.environ["FAULTY_FOLDER"]
+RATE = float(os.environ["FAULTY_RATE"])
 ERRNOS = (errno.EIO, errno.EINTR, errno.EACCES, errno.ENOENT)
 CALLS = "open mkdir rename replace link unlink scandir listdir stat lstat".split()
 dice = random.Random()
@@ -22,7 +22,7 @@ dice = random.Random()
 
 def throw() -> None:
     """Give each process dice of its own."""
-    dice.seed(f"{os.environ.get('FAULTY_SEED')} {os.getpid()}")
+    dice.seed(f"{os.environ['FAULTY_SEED']} {os.getpid()}")
 
 
 def faulty(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -40,9 +40,8 @@ def faulty(call: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-if FOLDER:
-    throw()
-    os.register_at_fork(after_in_child=throw)
-    for name in CALLS:
-        setattr(os, name, faulty(getattr(os, name)))
-    builtins.open = io.open = faulty(io.open)
+throw()
+os.register_at_fork(after_in_child=throw)
+for name in CALLS:
+    setattr(os, name, faulty(getattr(os, name)))
+builtins.open = io.open = faulty(io.open)
