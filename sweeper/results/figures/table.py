@@ -24,6 +24,6 @@ def draw(table: Table) -> Figure:
     axes.set_axis_off()
     style = {"family": "monospace", "size": size_pt, "linespacing": _LINE}
     axes.text(0, 1, "\n".join(lines), va="top", transform=axes.transAxes, **style)
-    height_pt = len(lines) * size_pt * _LINE + layout.TEXT_PT
+    height_pt = len(lines) * size_pt * _LINE + 2 * layout.TEXT_PT
     layout.lay_out(figure, height_pt, table.title, [], [*notes_below(table)])
     return figure
