@@ -88,8 +88,10 @@ def test_the_tables_by_length_of_training_follow_from_their_runs():
 
 MADE = re.compile(r"<!-- made by .*-->\n(?:\|.*\n)+")  # a generated table
 DECIMAL = re.compile(r"\d+\.\d+")
-# Numbers that are in no record: versions, sizes, runs that were not kept, and differences that a page
-# judges otherwise.
+# An effect with its interval, such as 6.0 % (0.5 to 11.8). Generated pages write 6.0 % [0.5, 11.8].
+EFFECT = re.compile(r"([\d.]+) %\s+\((-?[\d.]+) to (-?[\d.]+)\)")
+# Numbers that are in no record: versions, sizes, runs that were not kept, and differences that a
+# page judges otherwise.
 NOT_IN_RECORDS = {
     "controls": "0.0",
     "cpu": "2.13",
@@ -111,6 +113,8 @@ def test_each_number_in_words_is_in_a_record_or_in_a_table_made_from_records(pat
     made = [*MADE.findall(text), *MADE.findall(LENGTHS.read_text("utf-8"))]
     made += [(RESULTS / name).read_text("utf-8") for name in ("README.md", "points.md")]
     known = {*DECIMAL.findall(" ".join(made))}
+    intervals = re.sub(r"\[(-?[\d.]+), (-?[\d.]+)\]", r"(\1 to \2)", " ".join(made))
+    effects = {*EFFECT.findall(intervals)}
     for record in path.parent.glob("*.csv"):
         runs = pd.read_csv(record)
         measured = [runs[name] for name in runs if name.startswith("test/")]
@@ -127,6 +131,7 @@ def test_each_number_in_words_is_in_a_record_or_in_a_table_made_from_records(pat
         words = words.partition("## What was found")[2].partition("## Four commands")[0]
     said = {*DECIMAL.findall(words)}
     assert said
+    assert {*EFFECT.findall(words)} <= effects
     folder = path.relative_to(ROOT).parent.name
     assert said - known == {*NOT_IN_RECORDS.get(folder, "").split()}
 
