@@ -1,7 +1,7 @@
 """Write the pages and tables of results from the records in docs/results.
 
 `python -m benchmarks.findings` writes docs/results/README.md and docs/results/points.md, and the
-tables in docs/results/training_length/README.md and in README.md.
+tables in README.md and in docs/results/training_length, with its figure.
 """
 
 import argparse
@@ -110,12 +110,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.parse_args()
     # Import this only now. It imports pandas, which would make --help slow.
-    from benchmarks.training_length import with_tables
+    from benchmarks.training_length import draw, with_tables
 
     (RESULTS / "README.md").write_text(page(RESULTS), "utf-8")
     (RESULTS / "points.md").write_text(points(RESULTS), "utf-8")
     lengths = RESULTS / "training_length" / "README.md"
     lengths.write_text(with_tables(lengths.read_text("utf-8"), lengths.parent), "utf-8")
+    (lengths.parent / "perplexity.png").write_bytes(draw(lengths.parent))
     README.write_text(with_summary(README.read_text("utf-8"), RESULTS), "utf-8")
 
 

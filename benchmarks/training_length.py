@@ -1,18 +1,33 @@
-"""Write the tables of docs/results/training_length/README.md from its runs.csv."""
+"""Write the tables of docs/results/training_length/README.md, and its figure, from its runs.csv."""
 
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.ticker import NullLocator
 
 import headroom_attention as headroom
 from benchmarks.measure import TEXTS, in_per_cent, replace_tables, table
+from sweeper.results.layout import (
+    FAINT_INK,
+    RC,
+    Entry,
+    Style,
+    lay_out,
+    panels,
+    rendered,
+)
+from sweeper.results.palette import MARKERS, PALETTE
+from sweeper.results.panel import GUIDE, sample
 
 METRIC = "test/perplexity"
 MARGIN = "1%"  # the margin of all claims about language models
 ARMS = {"large": "2 heads of 32", "small": "32 heads of 2", "more": "16 heads of 32"}
 STARTS = {"matrix": "whole matrix", "head": "per head"}
+LINES = {"matrix": ":", "head": "-"}  # the style of the curves of each start
 # Models with as many parameters as 16 heads of 32.
 SPENT = {
     "wide": "8 heads of 8, wider feed-forward layer",
@@ -123,6 +138,53 @@ def by_head_size(runs: pd.DataFrame) -> str:
             rows.append((name, *cells, f"{100 * gain:.1f} %"))
     head = ("text", "head size", "seeds", "2 heads", "16 heads", "16 heads better by")
     return table(head, rows)
+
+
+def draw(folder: Path) -> bytes:
+    """Return a PNG with the perplexity of each arm over the length of training, by text."""
+    runs = pd.read_csv(folder / "runs.csv")
+    steps = sorted(runs["trainer.steps"].unique())
+    with rc_context(RC):
+        figure, both = panels(len(TEXTS))
+        for axes, name in zip(both, TEXTS, strict=True):
+            _draw_text(axes, runs[runs["text"] == name])
+            axes.set(title=name, xscale="log", xlabel="training steps", ylim=(25, 70))
+            axes.set_xlim(steps[0] / 1.2, steps[-1] * 1.2)
+            axes.set_xticks(steps, [f"{each / 1000:g}k" for each in steps])
+            axes.xaxis.set_minor_locator(NullLocator())
+        both[0].set_ylabel("test perplexity per piece")
+
+        legend: list[Entry] = [
+            sample(words, **_look(place)) for place, words in enumerate(ARMS.values())
+        ]
+        legend += [
+            sample(f"start: {STARTS[start]}", color=FAINT_INK, linestyle=line)
+            for start, line in LINES.items()
+        ]
+        legend.append(sample("trigram model", **GUIDE))
+        notes = [
+            "Means, and faint marks for single seeds. 2 heads of 32 have as many parameters as 32 "
+            "heads of 2, and fewer than 16 heads of 32.",
+            "The trigram model is fitted to the rows that a run of that length sees.",
+        ]
+        lay_out(figure, 180.0, "Head sizes by length of training", legend, notes)
+        return rendered(figure, "png")
+
+
+def _draw_text(axes: Axes, runs: pd.DataFrame) -> None:
+    for place, arm in enumerate(ARMS):
+        for start, line in LINES.items():
+            own = runs[(runs["arm"] == arm) & (runs["model.attention.glorot"] == start)]
+            means = own.groupby("trainer.steps")[METRIC].mean()
+            axes.plot(means, **{**_look(place), "linestyle": line})
+            single = {**_look(place), "linestyle": "none", "alpha": 0.3}
+            axes.plot(own["trainer.steps"], own[METRIC], **single)
+    trigram = runs.groupby("trainer.steps")["test/trigram_perplexity"].first()
+    axes.plot(trigram, zorder=1, **GUIDE)
+
+
+def _look(place: int) -> Style:
+    return {"color": PALETTE[place], "marker": MARKERS[place], "markersize": 3.5}
 
 
 def _scores(runs: pd.DataFrame, arm: str) -> pd.Series:
