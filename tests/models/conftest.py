@@ -42,6 +42,17 @@ def encoder(**changes):
     return Encoder(**{**ENCODER, **changes}).double().eval()
 
 
+def normal(*shape):
+    """Draw numbers of a normal distribution, in double precision."""
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+def randomise(module, std=1.0):
+    """Draw every parameter anew, biases too. With large weights, no activation is nearly linear."""
+    for parameter in module.parameters():
+        torch.nn.init.normal_(parameter, std=std)
+
+
 def pack(*lengths, padding=0):
     """Pack sentences of random tokens into one row: tokens_1T, segments_1T, positions_1T."""
     tokens = torch.randint(DECODER["vocabulary_size"], (1, sum(lengths) + padding))
