@@ -8,14 +8,11 @@ import numpy as np
 import pytest
 
 from tasks.lm1b.data import ABOUT, OPEN_ROWS, FirstFit, Joined, PackedRows, pack
-from tasks.synthetic.samples import World
-from tasks.synthetic.samples import sentences as generated
 from tasks.text.corpus import PIECES, Corpus
-from tasks.text.tokenizer import END, PAD, train_bpe
+from tasks.text.tokenizer import END, PAD
+from tests.tasks.text.test_tokenizer import BPE, LINES
 
-LINES = list(itertools.islice(generated(World(7, 113)), 701))
 LONG = "x" * 997
-TOKENIZER = train_bpe(LINES, 499)
 
 
 def corpus_of(lines):
@@ -29,14 +26,14 @@ def pieces_of(row):
 
 def pack_test(folder, corpus, packer):
     """Pack a corpus into a folder. Return the content of rows.json, and a batch of all rows."""
-    pack(corpus, {"test": folder}, TOKENIZER, packer)
+    pack(corpus, {"test": folder}, BPE, packer)
     rows = PackedRows(folder)
     return json.loads((folder / ABOUT).read_text()), rows.rows(np.arange(len(rows)))
 
 
 def encode_sentences(texts):
     """Return the token ids of each text from `tokenizers`, followed by END."""
-    encodings = TOKENIZER.encode_batch(texts, add_special_tokens=False)
+    encodings = BPE.encode_batch(texts, add_special_tokens=False)
     return [[*encoding.ids, END] for encoding in encodings]
 
 

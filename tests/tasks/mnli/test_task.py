@@ -35,11 +35,14 @@ OFFICIAL = {
 }
 PAIR = Pair('He "had" \u201cgold\u201d .', "He had none .", 2, id="31193c")
 
-TXT = "gold_label sentence1_binary_parse sentence2_binary_parse sentence1_parse sentence2_parse"
-TXT += " sentence1 sentence2 promptID pairID genre label1 label2 label3 label4 label5"
-TXT = TXT.split()
-GLUE = "index promptID pairID genre sentence1_binary_parse sentence2_binary_parse sentence1_parse"
-GLUE = (GLUE + " sentence2_parse sentence1 sentence2 label1 gold_label").split()
+TXT = """
+gold_label sentence1_binary_parse sentence2_binary_parse sentence1_parse sentence2_parse
+sentence1 sentence2 promptID pairID genre label1 label2 label3 label4 label5
+""".split()
+GLUE = """
+index promptID pairID genre sentence1_binary_parse sentence2_binary_parse sentence1_parse
+sentence2_parse sentence1 sentence2 label1 gold_label
+""".split()
 
 
 def _read(path, lines):
