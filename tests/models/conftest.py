@@ -21,15 +21,7 @@ DECODER = {
     "feedforward_size": 17,
 }
 
-ENCODER = {
-    "vocabulary_size": 29,
-    "layers": 2,
-    "embedding_size": 15,
-    "heads": 3,
-    "head_size": 5,
-    "feedforward_size": 17,
-    "positions": 13,
-}
+ENCODER = {**DECODER, "vocabulary_size": 29, "embedding_size": 15, "positions": 13}
 
 
 def decoder(**changes):

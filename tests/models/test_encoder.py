@@ -18,9 +18,7 @@ from tests.models.conftest import (
 
 
 def test_equals_hugging_faces_bert(batch):
-    transformers = pytest.importorskip(
-        "transformers", reason="transformers is not installed"
-    )
+    transformers = pytest.importorskip("transformers")
     model = PretrainingModel(encoder()).double()
     randomise(model, std=0.5)
     settings = {
@@ -80,4 +78,4 @@ def test_the_token_loss_is_over_the_masked_places_only(batch):
         for row, n in (targets_BM != IGNORED).nonzero().tolist()
     )
     assert count == 6
-    torch.testing.assert_close(nats, expected)
+    assert_same(nats, expected)

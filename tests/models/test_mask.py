@@ -68,8 +68,7 @@ def test_segments_of_any_lengths(causal, seed, monkeypatch):
     # Most segments are short, and some fill a row. Different rows have the same segment numbers.
     starts_BT = torch.rand(B, T) < torch.rand(B, 1) ** 3
     mask_B1TT = attention_mask(starts_BT.cumsum(1), causal=causal)
-    q, k, v = normal(3, B, H, T, P)
-    assert_same(*_both(mask_B1TT, q, k, v), 1e-13)
+    assert_same(*_both(mask_B1TT, *normal(3, B, H, T, P)), 1e-13)
 
 
 @ways

@@ -57,14 +57,12 @@ def test_theorem_1_holds_in_the_layer_that_is_trained():
 @pytest.mark.parametrize(("size", "length"), [(1, 2), (2, 3), (5, 7), (11, 13), (7, 5)])
 def test_the_papers_impossible_example_is_out_of_reach_of_any_projections(size, length):
     x_DN, wanted_NN = impossible_example(size, length)
-    torch.testing.assert_close(wanted_NN.sum(0), torch.ones(length).double())
+    assert_same(wanted_NN.sum(0), torch.ones(length).double(), EXACT)
     for head_size in (1, size, size + length):
         for _ in range(7):
             w_q_PD, w_k_PD = 3 * normal(2, head_size, size)
             formed_N = context(w_q_PD, w_k_PD, x_DN)[:, -1]
-            torch.testing.assert_close(
-                formed_N, torch.full((length,), 1 / length).double()
-            )
+            assert_same(formed_N, torch.full_like(formed_N, 1 / length), EXACT)
     assert (wanted_NN[:, -1] - 1 / length).abs().max() >= 0.25
     if length == 2:  # the example that the paper prints
         assert x_DN.tolist() == [[1, 0]]

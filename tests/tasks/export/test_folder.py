@@ -78,9 +78,7 @@ def test_transformers_loads_it_and_computes_the_same(tmp_path, capsys, name):
     assert main([str(run.path), str(folder)]) == 1
     assert "expected a new or empty folder" in capsys.readouterr().err
 
-    transformers = pytest.importorskip(
-        "transformers", reason="transformers is not installed"
-    )
+    transformers = pytest.importorskip("transformers")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = getattr(transformers, name).from_pretrained(folder).eval()
@@ -142,10 +140,7 @@ def test_a_key_that_the_export_does_not_know_is_refused(key):
             "model.head_size=5: expected null or 5.66667 (embedding_size /",
         ),
         # Sizes of their own.
-        (
-            {"model.head_size": UNEVEN},
-            f"model.head_size={UNEVEN}: expected null",
-        ),
+        ({"model.head_size": UNEVEN}, f"model.head_size={UNEVEN}: expected null"),
         ({"model.activation": "relu"}, "model.activation=relu: expected gelu"),
     ],
 )
