@@ -36,13 +36,21 @@ SIZES = {
     "num_hidden_layers": 2,
     "num_attention_heads": 3,
 }
-LATENT = {"kv_lora_rank": 11, "qk_rope_head_dim": 4, "qk_nope_head_dim": 5}
-LATENT |= {"v_head_dim": 7, "first_k_dense_replace": 2, "rope_interleave": False}
+LATENT = {
+    "kv_lora_rank": 11,
+    "q_lora_rank": 13,
+    "qk_rope_head_dim": 4,
+    "qk_nope_head_dim": 5,
+    "v_head_dim": 7,
+    "num_key_value_heads": 3,
+    "first_k_dense_replace": 2,
+    "rope_interleave": False,
+}
 CLASSES = {
     "BertForPreTraining": {"max_position_embeddings": 71},
     "MistralForCausalLM": {"num_attention_heads": 2, "num_key_value_heads": 1},
     "Qwen3ForCausalLM": {"head_dim": 10, "num_key_value_heads": 3},
-    "DeepseekV3ForCausalLM": {**LATENT, "q_lora_rank": 13, "num_key_value_heads": 3},
+    "DeepseekV3ForCausalLM": LATENT,
 }
 BERT, MISTRAL = "BertForPreTraining", "MistralForCausalLM"
 LINES = ["the cat sat on the mat", "a dog ran after the cat", "no one saw the dog"]

@@ -12,11 +12,18 @@ from types import SimpleNamespace
 import pytest
 
 from sweeper.store import mirrors
-from sweeper.store.plans import write_plan
 from tasks.module import TaskModule
 from tasks.training import wandb_mirror
 from tasks.training.job import INTERRUPTED
-from tests.tasks.jobs import at_call, ended, log_of, run_job, science, terminate_self
+from tests.tasks.jobs import (
+    at_call,
+    ended,
+    log_of,
+    run_job,
+    science,
+    terminate_self,
+    write_points,
+)
 from tests.wandb_server import wandb_server
 
 pytest.importorskip("wandb")
@@ -117,10 +124,7 @@ def test_a_run_that_starts_anew_keeps_no_record_of_the_attempt_before(server, ou
 
 def test_online_everything_arrives(server, outputs, undisturbed):
     point = {"arm": "none", "run": "small", "seed": 3, "values": {}, "matched": None}
-    sizes = {"small": {"size": {}, "parent": None}}
-    experiments = {name: {"arms": {}} for name in ("fig1", "fig3")}
-    points = [{**point, "experiment": name} for name in experiments]
-    write_plan(outputs, {"experiments": experiments, "points": points, "runs": sizes})
+    write_points(outputs, *({**point, "experiment": one} for one in ("fig1", "fig3")))
     run = ended(outputs, ONLINE, sabotage=wait_for_the_mirror)
     assert science(run) == undisturbed
     assert "warning" not in log_of(run)
