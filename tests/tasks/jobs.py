@@ -192,9 +192,11 @@ def resumed_from(run: Run) -> int:
 
 def write_points(outputs: Path, *points: dict[str, Any]) -> None:
     """Write a plan that has these points, their experiments without arms, and their runs."""
-    experiments = {point["experiment"]: {"arms": {}} for point in points}
-    runs = {point["run"]: {"size": {}, "parent": None} for point in points}
-    plan = {"experiments": experiments, "points": points, "runs": runs}
+    plan: dict[str, Any] = {
+        "experiments": {point["experiment"]: {"arms": {}} for point in points},
+        "points": points,
+        "runs": {point["run"]: {"size": {}, "parent": None} for point in points},
+    }
     write_plan(outputs, plan)
 
 
