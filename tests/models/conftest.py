@@ -21,15 +21,7 @@ DECODER = {
     "feedforward_size": 17,
 }
 
-ENCODER = {
-    "vocabulary_size": 29,
-    "layers": 2,
-    "embedding_size": 15,
-    "heads": 3,
-    "head_size": 5,
-    "feedforward_size": 17,
-    "positions": 13,
-}
+ENCODER = {**DECODER, "vocabulary_size": 29, "embedding_size": 15, "positions": 13}
 
 
 def decoder(**changes):
@@ -40,6 +32,17 @@ def decoder(**changes):
 def encoder(**changes):
     """Build an Encoder in double precision and evaluation mode. Keywords override its sizes."""
     return Encoder(**{**ENCODER, **changes}).double().eval()
+
+
+def normal(*shape):
+    """Draw numbers of a normal distribution, in double precision."""
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+def randomise(module, std=1.0):
+    """Draw every parameter anew, biases too. With large weights, no activation is nearly linear."""
+    for parameter in module.parameters():
+        torch.nn.init.normal_(parameter, std=std)
 
 
 def pack(*lengths, padding=0):

@@ -7,13 +7,12 @@ import math
 
 import pytest
 import torch
-from torch import nn
 
 from models.attention.collaborative import CollaborativeAttention
 from models.attention.multi_head import MultiHeadAttention
 from models.factorise import factorise
 from models.measure import forward_flops
-from tests.models.conftest import assert_same, biases
+from tests.models.conftest import assert_same, biases, normal, randomise
 
 B, T, D, H, P = 2, 7, 13, 3, 5
 S = 11
@@ -25,9 +24,8 @@ def test_equals_its_formula_with_the_scale_of_the_head_size(shared_size, bias):
     attention = CollaborativeAttention(
         D, H, P, bias=bias, shared_size=shared_size
     ).double()
-    for parameter in attention.parameters():
-        nn.init.normal_(parameter)
-    x_BTD = torch.randn(B, T, D, dtype=torch.float64)
+    randomise(attention)
+    x_BTD = normal(B, T, D)
     heads = []
     for i in range(H):
         mixed_BTS = attention.query(x_BTD) * attention.mixing[i]
@@ -47,16 +45,15 @@ def test_any_factors_of_its_products_give_the_outputs_of_multi_head_attention(
 ):
     """The coordinates of the factors may have any order and scale, and some may be unused."""
     attention = MultiHeadAttention(D, H, P, bias=bias).double().requires_grad_(False)
-    for parameter in attention.parameters():
-        nn.init.normal_(parameter)
-    x_BTD = torch.randn(B, T, D, dtype=torch.float64)
+    randomise(attention)
+    x_BTD = normal(B, T, D)
     mask_B1TT = (torch.rand(B, 1, T, T) < 0.5) | torch.eye(T, dtype=torch.bool)
     query_WD, key_WD, _ = attention.qkv.weight.chunk(3)
     order = torch.randperm(H * P + extra)
     scales = torch.rand(2, H * P + extra, dtype=torch.float64) + 0.5
 
     def widened(factor, scale):
-        noise = torch.randn(len(factor), extra, dtype=torch.float64)
+        noise = normal(len(factor), extra)
         return (torch.cat((factor, noise), dim=1) * scale)[:, order]
 
     query_DS = widened(query_WD.T, scales[0])
@@ -97,8 +94,8 @@ def _error(query_HPD, key_HPD, size):
 def test_heads_that_share_are_found_to_share():
     """All heads have common factors of size 2. The size of each head is 5."""
     pytest.importorskip("tensorly")
-    common_QD, common_KD = torch.randn(2, 2, D, dtype=torch.float64)
-    into_HPQ = torch.randn(H, P, 2, dtype=torch.float64)
+    common_QD, common_KD = normal(2, 2, D)
+    into_HPQ = normal(H, P, 2)
     mixing_HQ = torch.rand(H, 2, dtype=torch.float64) + 0.5
     query_HPD = torch.linalg.pinv(into_HPQ).mT @ (mixing_HQ.unsqueeze(-1) * common_QD)
     key_HPD = into_HPQ @ common_KD
@@ -108,7 +105,7 @@ def test_heads_that_share_are_found_to_share():
 
 def test_a_larger_size_is_nearer_and_nothing_random_decides():
     pytest.importorskip("tensorly")
-    query_HPD, key_HPD = torch.randn(2, H, P, D, dtype=torch.float64)
+    query_HPD, key_HPD = normal(2, H, P, D)
     errors = [_error(query_HPD, key_HPD, size) for size in (2, 5, 7, 11, 15)]
     assert errors == sorted(errors, reverse=True)
     torch.manual_seed(1)
@@ -119,14 +116,14 @@ def test_a_larger_size_is_nearer_and_nothing_random_decides():
 
 @pytest.mark.parametrize("size", [80, 64, 70])
 def test_heads_larger_than_the_embedding_have_equal_products(size):
-    query_HPD, key_HPD = torch.randn(2, 2, 40, 32, dtype=torch.float64)
+    query_HPD, key_HPD = normal(2, 2, 40, 32)
     assert _error(query_HPD, key_HPD, size) < 1e-12
 
 
 @pytest.mark.parametrize("size", [8, 11, 14])
 def test_equal_heads_and_heads_of_zero_can_be_factorised(size):
     pytest.importorskip("tensorly")
-    query_HPD, key_HPD = torch.randn(2, H, P, D, dtype=torch.float64)
+    query_HPD, key_HPD = normal(2, H, P, D)
     equal = (one[:1].expand(H, -1, -1) for one in (query_HPD, key_HPD))
     assert _error(*equal, size) < 1e-3
     query_HPD[2] = 0

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from models.embedding import sinusoids
-from tests.models.conftest import decoder, influence, pack
+from tests.models.conftest import decoder, influence, normal, pack
 
 
 def test_a_position_depends_on_the_past_of_its_own_sentence_only():
@@ -62,7 +62,7 @@ def test_the_softmax_shares_the_embedding_only_if_tied_and_every_parameter_is_tr
 @pytest.mark.parametrize("feedforward", ["plain", "gated"])
 def test_the_activation_is_the_one_asked_for(activation, feedforward):
     model = decoder(activation=activation, feedforward=feedforward)
-    layer, x = model.blocks[0].feed_forward, torch.randn(3, 13).double()
+    layer, x = model.blocks[0].feed_forward, normal(3, 13)
     first, *others = layer.expand(x).split(17, dim=1)
     activated = getattr(torch.nn.functional, activation)(first)
     assert torch.equal(layer(x), layer.contract(math.prod(others, start=activated)))

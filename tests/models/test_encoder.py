@@ -7,17 +7,20 @@ from torch import nn
 from models.bert_heads import PretrainingModel
 from models.cross_entropy import IGNORED
 from tasks.export.encoder import KEYS, encoder_weights
-from tests.models.conftest import ENCODER, assert_same, encoder, influence
+from tests.models.conftest import (
+    ENCODER,
+    assert_same,
+    encoder,
+    influence,
+    normal,
+    randomise,
+)
 
 
 def test_equals_hugging_faces_bert(batch):
-    transformers = pytest.importorskip(
-        "transformers", reason="transformers is not installed"
-    )
+    transformers = pytest.importorskip("transformers")
     model = PretrainingModel(encoder()).double()
-    # With weights this large, no activation is nearly linear.
-    for parameter in model.parameters():
-        nn.init.normal_(parameter, std=0.5)
+    randomise(model, std=0.5)
     settings = {
         theirs: ENCODER[ours] for ours, theirs in KEYS.items() if ours in ENCODER
     }
@@ -50,7 +53,7 @@ def test_dropout_is_where_bert_has_it(batch):
     """BERT drops embeddings, residual branches and attention weights, but no activations."""
     model = encoder(dropout=1.0).train()
     assert (model.embedding(*batch[:2]) == 0).all()
-    block, x_BTD = model.blocks[0], torch.randn(2, 7, 15, dtype=torch.float64)
+    block, x_BTD = model.blocks[0], normal(2, 7, 15)
     nn.init.normal_(block.attention.output.bias)
     expected_BTD = block.feed_forward_norm(block.attention_norm(x_BTD))
     assert torch.equal(block(x_BTD), expected_BTD)
@@ -75,4 +78,4 @@ def test_the_token_loss_is_over_the_masked_places_only(batch):
         for row, n in (targets_BM != IGNORED).nonzero().tolist()
     )
     assert count == 6
-    torch.testing.assert_close(nats, expected)
+    assert_same(nats, expected)

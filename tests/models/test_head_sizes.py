@@ -21,6 +21,7 @@ from tests.models.conftest import (
     assert_same,
     decoder,
     every_variant,
+    normal,
     sum_over_heads,
 )
 
@@ -48,7 +49,7 @@ def test_weights_of_heads_stand_in_the_order_of_their_sizes():
 
 def test_heads_of_several_sizes_are_the_papers_sum_over_heads():
     layer = UnevenAttention(MultiHeadAttention, D, SIZES).double()
-    x_TD = torch.randn(T, D, dtype=torch.float64)
+    x_TD = normal(T, D)
     expected_TD, seen = torch.zeros_like(x_TD), []
     for group in layer.groups:
         heads, head_size = group.heads, group.head_size

@@ -9,7 +9,7 @@ from models import mask
 from models.mask import SegmentMask, attention_mask
 from models.measure import forward_flops
 from tasks.config.architecture import variant
-from tests.models.conftest import assert_same, biases, every_variant, pack
+from tests.models.conftest import assert_same, biases, every_variant, normal, pack
 
 B, T, D, H, P = 3, 40, 12, 3, 5
 # The lengths of the segments in each row; the rest of a row is padding.
@@ -24,6 +24,10 @@ ways = pytest.mark.parametrize("causal", [True, False])
 
 def _segments():
     return torch.cat([pack(*row, padding=T - sum(row))[1] for row in LENGTHS])
+
+
+def _mask(*, causal=True):
+    return attention_mask(_segments(), causal=causal)
 
 
 def _plain(mask_B1TT):
@@ -43,9 +47,9 @@ def _both(mask_B1TT, *qkv, **options):
 @biases
 def test_every_variant_computes_what_it_does_under_the_plain_mask(name, causal, bias):
     attention = variant(name)(D, H, P, bias=bias).double()
-    x_BTD = torch.randn(B, T, D, dtype=torch.float64, requires_grad=True)
+    x_BTD = normal(B, T, D).requires_grad_()
     wanted = [x_BTD, *attention.parameters()]
-    mask_B1TT = attention_mask(_segments(), causal=causal)
+    mask_B1TT = _mask(causal=causal)
     assert isinstance(mask_B1TT, SegmentMask)
     actual, expected = (attention(x_BTD, one) for one in (mask_B1TT, _plain(mask_B1TT)))
     assert_same(actual, expected, 1e-13)
@@ -64,21 +68,20 @@ def test_segments_of_any_lengths(causal, seed, monkeypatch):
     # Most segments are short, and some fill a row. Different rows have the same segment numbers.
     starts_BT = torch.rand(B, T) < torch.rand(B, 1) ** 3
     mask_B1TT = attention_mask(starts_BT.cumsum(1), causal=causal)
-    q, k, v = torch.randn(3, B, H, T, P, dtype=torch.float64)
-    assert_same(*_both(mask_B1TT, q, k, v), 1e-13)
+    assert_same(*_both(mask_B1TT, *normal(3, B, H, T, P)), 1e-13)
 
 
 @ways
 def test_queries_that_share_keys_and_values(causal):
-    mask_B1TT = attention_mask(_segments(), causal=causal)
-    q, (k, v) = torch.randn(B, 4, T, P).double(), torch.randn(2, B, 2, T, P).double()
+    mask_B1TT = _mask(causal=causal)
+    q, (k, v) = normal(B, 4, T, P), normal(2, B, 2, T, P)
     both = _both(mask_B1TT, query=q, key=k, value=v, enable_gqa=True)
     assert_same(*both, 1e-13)
 
 
 @pytest.mark.parametrize("rows", [1, B])
 def test_other_positions_than_those_laid_out_are_under_the_plain_mask(rows):
-    mask_B1TT = attention_mask(_segments(), causal=True)[:, :, : T // 2]
+    mask_B1TT = _mask()[:, :, : T // 2]
     mask_B1TT = SegmentMask.over(
         mask_B1TT, mask.SegmentLayout.of(_segments()), causal=True
     )
@@ -88,7 +91,7 @@ def test_other_positions_than_those_laid_out_are_under_the_plain_mask(rows):
 
 @ways
 def test_it_multiplies_a_fraction_of_what_the_plain_mask_does(causal):
-    mask_B1TT = attention_mask(_segments(), causal=causal)
+    mask_B1TT = _mask(causal=causal)
     q, k, v = torch.randn(3, B, H, T, P)
     by_segment, whole = (
         forward_flops(
@@ -119,14 +122,14 @@ def test_where_the_segments_are_not_at_hand_the_mask_is_plain():
 
 
 def test_to_all_else_it_is_the_plain_mask():
-    mask_B1TT = attention_mask(_segments(), causal=True)
+    mask_B1TT = _mask()
     masked = torch.where(mask_B1TT, 0.0, -torch.inf)
     assert type(masked) is Tensor
     assert masked.equal(torch.where(_plain(mask_B1TT), 0.0, -torch.inf))
 
 
 def test_dropout_drops():
-    mask_B1TT = attention_mask(_segments(), causal=True)
+    mask_B1TT = _mask()
     q, k = torch.randn(2, B, H, T, P)
     weights = F.scaled_dot_product_attention(
         q, k, torch.ones_like(q), attn_mask=mask_B1TT, dropout_p=0.5

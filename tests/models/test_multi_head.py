@@ -15,7 +15,14 @@ from models.attention.decoupled import DecoupledAttention
 from models.attention.grouped_query import GroupedQueryAttention
 from models.attention.latent import LatentAttention
 from models.attention.multi_head import MultiHeadAttention
-from tests.models.conftest import assert_same, biases, causal_mask, sum_over_heads
+from tests.models.conftest import (
+    assert_same,
+    biases,
+    causal_mask,
+    normal,
+    randomise,
+    sum_over_heads,
+)
 
 B, T, D, H, P, U = 2, 11, 7, 3, 5, 13
 
@@ -32,14 +39,13 @@ NAMES = {
 @pytest.mark.parametrize("masked", [True, False])
 def test_equals_torch_at_the_standard_head_size(bias, masked):
     reference = nn.MultiheadAttention(H * P, H, bias=bias, batch_first=True).double()
-    if bias:  # PyTorch initialises biases to zero, which would hide a forgotten bias
-        nn.init.normal_(reference.in_proj_bias)
-        nn.init.normal_(reference.out_proj.bias)
+    # PyTorch initialises biases to zero, which would hide a forgotten bias.
+    randomise(reference, std=0.5)
     attention = MultiHeadAttention(H * P, H, P, bias=bias).double()
     ours = dict(attention.named_parameters())
     theirs = [reference.get_parameter(NAMES[name]) for name in ours]
     attention.load_state_dict(dict(zip(ours, theirs, strict=True)))
-    x_BTD = torch.randn(B, T, H * P, dtype=torch.float64, requires_grad=True)
+    x_BTD = normal(B, T, H * P).requires_grad_()
     mask_B1TT = (torch.rand(B, 1, T, T) < 0.5) | torch.eye(T, dtype=torch.bool)
     forbidden = ~mask_B1TT.expand(B, H, T, T).flatten(0, 1) if masked else None
 
@@ -91,7 +97,7 @@ def test_heads_that_share_keys_are_heads_with_copies_of_them(shared, qk_norm):
     )
     weight = torch.cat([query, *(copy.flatten(0, 1) for copy in copies)])
     plain.load_state_dict({**grouped.state_dict(), "qkv.weight": weight})
-    x_BTD, mask_B1TT = torch.randn(B, T, D).double(), causal_mask(B, T)
+    x_BTD, mask_B1TT = normal(B, T, D), causal_mask(B, T)
     assert_same(grouped(x_BTD, mask_B1TT), plain(x_BTD, mask_B1TT))
 
 
@@ -99,7 +105,7 @@ def test_normalised_queries_and_keys_have_the_scales_that_they_learned(attended)
     attention = MultiHeadAttention(D, H, P, qk_norm=True).double()
     nn.init.constant_(attention.norm.query, 3.0)
     nn.init.constant_(attention.norm.key, 0.5)
-    attention(1000 * torch.randn(B, T, D).double())
+    attention(1000 * normal(B, T, D))
     [(query, key, _, _)] = attended
     for one, scale in ((query, 3.0), (key, 0.5)):
         rms_BHT = one.square().mean(-1).sqrt()
@@ -117,14 +123,14 @@ def test_decoupled_is_multi_head_attention_where_sizes_are_alike(value_size, bia
     decoupled = DecoupledAttention(D, H, P, bias=bias, value_size=value_size).double()
     weights = torch.cat((decoupled.query_key.weight, decoupled.value.weight))
     assert torch.equal(weights, plain.qkv.weight)
-    x_BTD, mask_B1TT = torch.randn(B, T, D).double(), causal_mask(B, T)
+    x_BTD, mask_B1TT = normal(B, T, D), causal_mask(B, T)
     assert_same(decoupled(x_BTD, mask_B1TT), plain(x_BTD, mask_B1TT))
 
 
 @pytest.mark.parametrize("value_size", [1, 2, U])
 def test_values_of_any_size_are_mixed_by_the_same_weights(value_size):
     attention = DecoupledAttention(D, H, P, value_size=value_size).double()
-    x_TD = torch.randn(T, D, dtype=torch.float64)
+    x_TD = normal(T, D)
     queries, keys = (
         w.unflatten(0, (H, P)) for w in attention.query_key.weight.chunk(2)
     )

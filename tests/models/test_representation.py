@@ -5,7 +5,7 @@ import torch
 
 from models.attention.multi_head import MultiHeadAttention
 from models.context_heads import ContextHeads
-from tests.models.conftest import assert_same
+from tests.models.conftest import assert_same, normal
 from tests.models.theorem_1 import (
     context,
     impossible_example,
@@ -19,12 +19,8 @@ lengths = pytest.mark.parametrize("length", [2, 3, 5, 7, 11, 13])
 masks = pytest.mark.parametrize("causal", [True, False])
 
 
-def _random(*shape):
-    return torch.randn(*shape, dtype=torch.float64)
-
-
 def _context(length, *, causal=False, logits_NN=None):
-    logits_NN = _random(length, length) if logits_NN is None else logits_NN
+    logits_NN = normal(length, length) if logits_NN is None else logits_NN
     if causal:
         logits_NN = logits_NN.masked_fill(
             torch.ones(length, length).tril(-1).bool(), -torch.inf
@@ -37,8 +33,8 @@ def _context(length, *, causal=False, logits_NN=None):
 )
 @pytest.mark.parametrize("diagonal", ["ones", "random"])
 def test_theorem_1_forms_any_context_from_any_input(size, length, diagonal):
-    x_DN, wanted_NN = _random(size, length), _context(length)
-    d_0 = torch.ones(length) if diagonal == "ones" else _random(length).exp()
+    x_DN, wanted_NN = normal(size, length), _context(length)
+    d_0 = torch.ones(length) if diagonal == "ones" else normal(length).exp()
     w_q_DD, w_k_DD = theorem_1(x_DN, wanted_NN, d_0)
     assert w_q_DD.shape == w_k_DD.shape == (size, size)
     assert_same(context(w_q_DD, w_k_DD, x_DN), wanted_NN, EXACT)
@@ -46,7 +42,7 @@ def test_theorem_1_forms_any_context_from_any_input(size, length, diagonal):
 
 def test_theorem_1_holds_in_the_layer_that_is_trained():
     size, length = 13, 7
-    x_DN, wanted_NN = _random(size, length), _context(length)
+    x_DN, wanted_NN = normal(size, length), _context(length)
     w_q_PD, w_k_PD = represent(x_DN, wanted_NN, length)
     attention = MultiHeadAttention(size, 1, length).double()
     with torch.no_grad():
@@ -61,14 +57,12 @@ def test_theorem_1_holds_in_the_layer_that_is_trained():
 @pytest.mark.parametrize(("size", "length"), [(1, 2), (2, 3), (5, 7), (11, 13), (7, 5)])
 def test_the_papers_impossible_example_is_out_of_reach_of_any_projections(size, length):
     x_DN, wanted_NN = impossible_example(size, length)
-    torch.testing.assert_close(wanted_NN.sum(0), torch.ones(length).double())
+    assert_same(wanted_NN.sum(0), torch.ones(length).double(), EXACT)
     for head_size in (1, size, size + length):
         for _ in range(7):
-            w_q_PD, w_k_PD = 3 * _random(2, head_size, size)
+            w_q_PD, w_k_PD = 3 * normal(2, head_size, size)
             formed_N = context(w_q_PD, w_k_PD, x_DN)[:, -1]
-            torch.testing.assert_close(
-                formed_N, torch.full((length,), 1 / length).double()
-            )
+            assert_same(formed_N, torch.full_like(formed_N, 1 / length), EXACT)
     assert (wanted_NN[:, -1] - 1 / length).abs().max() >= 0.25
     if length == 2:  # the example that the paper prints
         assert x_DN.tolist() == [[1, 0]]
@@ -78,7 +72,7 @@ def test_the_papers_impossible_example_is_out_of_reach_of_any_projections(size, 
 @masks
 @lengths
 def test_the_smallest_head_forms_a_generic_context(length, causal):
-    x_DN, wanted_NN = _random(length + 2, length), _context(length, causal=causal)
+    x_DN, wanted_NN = normal(length + 2, length), _context(length, causal=causal)
     smallest = smallest_head_size(wanted_NN, causal=causal)
     assert smallest == (length // 2 if causal else length - 1)
     for head_size in (smallest, smallest + 1, 2 * length):
@@ -91,8 +85,8 @@ def test_the_smallest_head_forms_a_generic_context(length, causal):
 @pytest.mark.parametrize("head_size", [1, 2, 3])
 def test_a_context_that_a_head_formed_takes_a_head_of_that_size(head_size, causal):
     size, length = 17, 11
-    x_DN = _random(size, length)
-    formed_NN = context(*_random(2, head_size, size) / 5, x_DN, causal=causal)
+    x_DN = normal(size, length)
+    formed_NN = context(*normal(2, head_size, size) / 5, x_DN, causal=causal)
     assert smallest_head_size(formed_NN, causal=causal) == head_size
     weights = represent(x_DN, formed_NN, head_size, causal=causal)
     assert_same(context(*weights, x_DN, causal=causal), formed_NN, EXACT)
@@ -115,7 +109,7 @@ def test_looking_at_oneself_takes_the_largest_head_and_at_all_alike_none(
 def test_heads_of_many_problems_form_what_each_forms_alone(causal):
     problems, size, length, head_size = 3, 13, 7, 5
     heads = ContextHeads(problems, size, head_size).double()
-    x_KDN = _random(problems, size, length)
+    x_KDN = normal(problems, size, length)
     contexts_KNN = heads(x_KDN, causal=causal).exp()
     for x_DN, query_PD, key_PD, formed_NN in zip(
         x_KDN, heads.query, heads.key, contexts_KNN, strict=True

@@ -11,7 +11,7 @@ from models.rotation import Rotation
 from sweeper.store.registry import ATTENTION, names
 from tasks.architectures.decoder import supports_rotary
 from tasks.config.architecture import variant
-from tests.models.conftest import assert_same, decoder, pack
+from tests.models.conftest import assert_same, decoder, normal, pack
 
 TURNING = [name for name in names(ATTENTION) if supports_rotary(variant(name))]
 every_turning = pytest.mark.parametrize("name", TURNING)
@@ -23,7 +23,7 @@ def _decoder(name, **changes):
 
 
 def test_a_pair_of_numbers_turns_by_its_own_angle():
-    x = torch.randn(5, dtype=torch.float64)
+    x = normal(5)
     rotation = Rotation(torch.tensor([[3]]), {5: 4}, base=100.0)
     # The angles of the pairs i = 0 and 1 at position 3, since 100^(-2 i / 4) is 1 and 1 / 10.
     angles = torch.tensor([3.0, 0.3], dtype=torch.float64)

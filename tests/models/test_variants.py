@@ -1,11 +1,10 @@
 """Every attention variant behaves as a block expects."""
 
 import torch
-from torch import nn
 
 from models.attention import _heads
 from tasks.config.architecture import variant
-from tests.models.conftest import biases, causal_mask, every_variant
+from tests.models.conftest import biases, causal_mask, every_variant, normal, randomise
 
 B, T, D, H, P = 2, 7, 13, 3, 5
 R = 16  # rotary size of latent heads
@@ -16,7 +15,7 @@ def _build(name, **options):
 
 
 def _inputs():
-    return torch.randn(B, T, D, dtype=torch.float64, requires_grad=True)
+    return normal(B, T, D).requires_grad_()
 
 
 @every_variant
@@ -43,7 +42,7 @@ def _seen(attention, attended):
     attended.clear()
     attention.zero_grad()
     torch.manual_seed(1)
-    x_BTD, weights_BTD = _inputs(), torch.randn(B, T, D, dtype=torch.float64)
+    x_BTD, weights_BTD = _inputs(), normal(B, T, D)
     output_BTD = attention(x_BTD, causal_mask(B, T))
     (output_BTD * weights_BTD).sum().backward()
     [(*qkv, _)] = attended
@@ -57,8 +56,7 @@ def test_every_parameter_has_a_gradient_which_zeros_added_for_a_gpu_do_not_chang
     name, bias, attended, monkeypatch
 ):
     attention = _build(name, bias=bias)
-    for parameter in attention.parameters():
-        nn.init.normal_(parameter)
+    randomise(attention)
     axes, expected_BTD, expected = _seen(attention, attended)
     assert set(axes) <= {P, H * P, P + R}  # on a CPU there is no padding
     assert all((gradient != 0).any() for gradient in expected.values())

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from sweeper.store.attempts import Attempt, Cause
+from sweeper.store.plans import write_plan
 from sweeper.store.records import Record
 from sweeper.store.runs import Run, RunStore
 from tasks import train
@@ -187,6 +188,16 @@ def resumed_from(run: Run) -> int:
     """Return the step from which the newest attempt continued."""
     step: int = run.attempts()[-1].info()["resumed_from"]
     return step
+
+
+def write_points(outputs: Path, *points: dict[str, Any]) -> None:
+    """Write a plan that has these points, their experiments without arms, and their runs."""
+    plan: dict[str, Any] = {
+        "experiments": {point["experiment"]: {"arms": {}} for point in points},
+        "points": points,
+        "runs": {point["run"]: {"size": {}, "parent": None} for point in points},
+    }
+    write_plan(outputs, plan)
 
 
 def write_corpus(folder: Path, lines: list[str]) -> Changes:

@@ -10,7 +10,7 @@ from tests.tasks.export.test_decoder import TODAY, packed_rows, section, sharpen
 from tests.tasks.jobs import composed, config
 from tests.tasks.small import evaluated, made, opened
 
-pytest.importorskip("transformers", reason="transformers is not installed")
+pytest.importorskip("transformers")
 V = 307
 
 

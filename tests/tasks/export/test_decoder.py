@@ -44,9 +44,7 @@ def section(changes):
 
 def reference(settings, state, dtype):
     """Build the model of `transformers` with our weights. It normalises in `dtype`, not float32."""
-    transformers = pytest.importorskip(
-        "transformers", reason="transformers is not installed"
-    )
+    transformers = pytest.importorskip("transformers")
     name = settings["architectures"][0]
     made = getattr(transformers, name.replace("ForCausalLM", "Config"))(**settings)
     made._attn_implementation = "sdpa"

@@ -9,13 +9,13 @@ import torch
 import yaml
 
 import headroom_attention as headroom
-from sweeper.store.plans import open_run, write_plan
+from sweeper.store.plans import open_run
 from tasks.export.__main__ import main
 from tasks.export.encoder import encoder_config
 from tasks.export.folder import check_mapped
 from tests.refusals import refusal
 from tests.tasks.export.test_decoder import TODAY
-from tests.tasks.jobs import ended, freeze
+from tests.tasks.jobs import ended, freeze, write_points
 from tests.tasks.small import SMALL, made
 
 STANDARD = {"model.heads": 1, "model.head_size": None}
@@ -32,10 +32,8 @@ def test_a_run_is_named_by_its_id_or_by_a_point_in_words_too(tmp_path, monkeypat
     run = freeze(tmp_path / "outputs")
     point = {"experiment": "mine", "arm": "fixed", "matched": None}
     point["values"] = {"model.heads": 3}
-    points = [{**point, "run": run.id, "seed": 3}, {**point, "run": "other", "seed": 4}]
-    sizes = {one["run"]: {"size": {}, "parent": None} for one in points}
-    plan = {"experiments": {"mine": {"arms": {}}}, "points": points, "runs": sizes}
-    write_plan(run.outputs, plan)
+    seeds = ((run.id, 3), ("other", 4))
+    write_points(run.outputs, *({**point, "run": id, "seed": n} for id, n in seeds))
     monkeypatch.chdir(tmp_path)
     for given in ("mine/fixed heads=3 seed=3", "mine/seed=3", run.id, str(run.path)):
         assert open_run(given, Path("outputs")).id == run.id
@@ -58,11 +56,17 @@ def test_transformers_loads_it_and_computes_the_same(tmp_path, capsys, name):
     assert capsys.readouterr().out.split() == [
         str(folder / file) for file in files.split()
     ]
-    about = json.loads((folder / "tokenizer_config.json").read_text())
+
+    def read(name):
+        return json.loads((folder / name).read_text())
+
+    about, pieces = (
+        read("tokenizer_config.json"),
+        read("tokenizer.json")["model"]["vocab"],
+    )
     bert = name.startswith("Bert")
     assert ("token_type_ids" in about.get("model_input_names", ())) == bert
     assert ("mask_token" in about) == bert
-    pieces = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
     first, last = (pieces.get(about.get(key)) for key in ("bos_token", "eos_token"))
     assert (first, last) == ((None, None) if bert else (0, 1))
     card = (folder / "README.md").read_text()
@@ -74,13 +78,11 @@ def test_transformers_loads_it_and_computes_the_same(tmp_path, capsys, name):
     assert metrics == run.result()["metrics"]
     assert head["license"] == "unknown"
     assert result["dataset"] == {"name": "sample text", "type": "text"}
-    assert json.loads((folder / "config.json").read_text())["architectures"] == [name]
+    assert read("config.json")["architectures"] == [name]
     assert main([str(run.path), str(folder)]) == 1
     assert "expected a new or empty folder" in capsys.readouterr().err
 
-    transformers = pytest.importorskip(
-        "transformers", reason="transformers is not installed"
-    )
+    transformers = pytest.importorskip("transformers")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = getattr(transformers, name).from_pretrained(folder).eval()
@@ -142,10 +144,7 @@ def test_a_key_that_the_export_does_not_know_is_refused(key):
             "model.head_size=5: expected null or 5.66667 (embedding_size /",
         ),
         # Sizes of their own.
-        (
-            {"model.head_size": UNEVEN},
-            f"model.head_size={UNEVEN}: expected null",
-        ),
+        ({"model.head_size": UNEVEN}, f"model.head_size={UNEVEN}: expected null"),
         ({"model.activation": "relu"}, "model.activation=relu: expected gelu"),
     ],
 )

@@ -26,9 +26,7 @@ from tests.tasks.jobs import config, ended
 from tests.tasks.lm1b.test_data import segments_of
 from tests.tasks.small import SMALL, made
 
-transformers = pytest.importorskip(
-    "transformers", reason="transformers is not installed"
-)
+transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.filterwarnings("ignore")
 V = 293  # more than the number of tokens of the tokenizers
 SIZES = {
@@ -38,21 +36,29 @@ SIZES = {
     "num_hidden_layers": 2,
     "num_attention_heads": 3,
 }
-LATENT = {"kv_lora_rank": 11, "qk_rope_head_dim": 4, "qk_nope_head_dim": 5}
-LATENT |= {"v_head_dim": 7, "first_k_dense_replace": 2, "rope_interleave": False}
+LATENT = {
+    "kv_lora_rank": 11,
+    "q_lora_rank": 13,
+    "qk_rope_head_dim": 4,
+    "qk_nope_head_dim": 5,
+    "v_head_dim": 7,
+    "num_key_value_heads": 3,
+    "first_k_dense_replace": 2,
+    "rope_interleave": False,
+}
 CLASSES = {
     "BertForPreTraining": {"max_position_embeddings": 71},
     "MistralForCausalLM": {"num_attention_heads": 2, "num_key_value_heads": 1},
     "Qwen3ForCausalLM": {"head_dim": 10, "num_key_value_heads": 3},
-    "DeepseekV3ForCausalLM": {**LATENT, "q_lora_rank": 13, "num_key_value_heads": 3},
+    "DeepseekV3ForCausalLM": LATENT,
 }
 BERT, MISTRAL = "BertForPreTraining", "MistralForCausalLM"
 LINES = ["the cat sat on the mat", "a dog ran after the cat", "no one saw the dog"]
 
 
-def saved(folder, name, **options):
+def saved(tmp_path, name):
     """Save a random model of a class, and a tokenizer with other special tokens than ours."""
-    settings = {**SIZES, **CLASSES.get(name, {}), **options}
+    folder, settings = tmp_path / "theirs", {**SIZES, **CLASSES.get(name, {})}
     made_of = getattr(transformers, name.partition("For")[0] + "Config")(**settings)
     torch.manual_seed(7)
     model = getattr(transformers, name)(made_of)
@@ -69,7 +75,7 @@ def saved(folder, name, **options):
 
 def imported(tmp_path, name):
     """Save and import a random model. Return its folder, the outputs folder, and the run."""
-    folder, outputs = saved(tmp_path / "theirs", name), tmp_path / "outputs"
+    folder, outputs = saved(tmp_path, name), tmp_path / "outputs"
     return folder, outputs, RunStore(outputs).run(import_folder(folder, outputs))
 
 
@@ -182,7 +188,7 @@ def edited(folder, **changes):
 def test_a_config_that_no_model_of_ours_has_is_refused_by_its_key(
     tmp_path, name, changes, told
 ):
-    edited(folder := saved(tmp_path / "theirs", name), **changes)
+    edited(folder := saved(tmp_path, name), **changes)
     sentence = refusal(import_folder, folder, tmp_path / "outputs")
     assert sentence.startswith(f"parent={folder}: ")
     assert told in sentence
@@ -200,7 +206,7 @@ def test_a_config_that_no_model_of_ours_has_is_refused_by_its_key(
     ],
 )
 def test_a_file_that_is_missing_or_damaged_is_named(tmp_path, file, content, told):
-    path = saved(tmp_path / "theirs", MISTRAL) / file
+    path = saved(tmp_path, MISTRAL) / file
     path.unlink() if content is None else path.write_text(content)
     assert told in refusal(import_folder, path.parent, tmp_path / "outputs")
 
@@ -214,7 +220,7 @@ def test_a_file_that_is_missing_or_damaged_is_named(tmp_path, file, content, tol
 )
 def test_weights_that_are_not_finite_numbers_are_refused(tmp_path, change, told):
     name = "bert.pooler.dense.weight"
-    path = saved(tmp_path / "theirs", BERT) / "model.safetensors"
+    path = saved(tmp_path, BERT) / "model.safetensors"
     weights = load_file(path)
     save_file({**weights, name: change(weights[name])}, path)
     sentence = refusal(import_folder, path.parent, tmp_path / "outputs")
@@ -222,10 +228,10 @@ def test_weights_that_are_not_finite_numbers_are_refused(tmp_path, change, told)
 
 
 def test_a_folder_of_links_is_imported_as_in_the_cache_of_huggingface_hub(tmp_path):
-    folder, links = saved(tmp_path / "blobs", MISTRAL), tmp_path / "snapshot"
+    folder, links = saved(tmp_path, MISTRAL), tmp_path / "snapshot"
     links.mkdir()
     for path in folder.iterdir():
-        (links / path.name).symlink_to(f"../blobs/{path.name}")
+        (links / path.name).symlink_to(f"../theirs/{path.name}")
     found = [import_folder(one, tmp_path / "outputs") for one in (folder, links)]
     assert found[0] == found[1]
 
@@ -249,7 +255,7 @@ def test_an_imported_run_that_is_damaged_or_cut_short_is_imported_again(tmp_path
 
 
 def test_a_first_token_that_the_tokenizer_lacks_is_replaced_by_the_last(tmp_path):
-    folder, outputs = saved(tmp_path / "theirs", MISTRAL), tmp_path / "outputs"
+    folder, outputs = saved(tmp_path, MISTRAL), tmp_path / "outputs"
     (folder / "tokenizer_config.json").unlink()
     edited(folder, bos_token_id=V + 1, eos_token_id=5)
     run = RunStore(outputs).run(import_folder(folder, outputs))
@@ -269,7 +275,7 @@ def test_rows_longer_than_the_sliding_window_are_refused():
 
 @pytest.mark.slow
 def test_one_command_fine_tunes_a_folder_that_transformers_saved(tmp_path):
-    folder, outputs = saved(tmp_path / "bert", BERT), tmp_path / "outputs"
+    folder, outputs = saved(tmp_path, BERT), tmp_path / "outputs"
     typed = f"sweep.py task=mnli parent={folder} trainer.steps=3 logger=none"
     typed += f" optimizer.warmup_steps=0 data.sentences=600 paths.outputs={outputs}"
     root = Path(__file__).resolve().parents[3]

@@ -8,35 +8,32 @@ import numpy as np
 import pytest
 
 from tasks.lm1b.data import ABOUT, OPEN_ROWS, FirstFit, Joined, PackedRows, pack
-from tasks.synthetic.samples import World
-from tasks.synthetic.samples import sentences as generated
 from tasks.text.corpus import PIECES, Corpus
-from tasks.text.tokenizer import END, PAD, train_bpe
+from tasks.text.tokenizer import END, PAD
+from tests.tasks.text.test_tokenizer import BPE, LINES
 
-LINES = list(itertools.islice(generated(World(7, 113)), 701))
 LONG = "x" * 997
-TOKENIZER = train_bpe(LINES, 499)
-
-
-def corpus_of(lines):
-    raw = [line.encode() for line in lines]
-    return Corpus("lines", lambda: iter([raw]), lambda: iter([raw]))
 
 
 def pieces_of(row):
     return np.frombuffer(row, PIECES).tolist()
 
 
-def pack_test(folder, corpus, packer):
-    """Pack a corpus into a folder. Return the content of rows.json, and a batch of all rows."""
-    pack(corpus, {"test": folder}, TOKENIZER, packer)
+def pack_test(folder, lines, packer):
+    """Pack lines into a folder. Return the content of rows.json, and a batch of all rows.
+
+    A lone surrogate stands for a byte that is no UTF-8.
+    """
+    raw = [line.encode("utf-8", "surrogateescape") for line in lines]
+    corpus = Corpus("lines", lambda: iter([raw]), lambda: iter([raw]))
+    pack(corpus, {"test": folder}, BPE, packer)
     rows = PackedRows(folder)
     return json.loads((folder / ABOUT).read_text()), rows.rows(np.arange(len(rows)))
 
 
 def encode_sentences(texts):
     """Return the token ids of each text from `tokenizers`, followed by END."""
-    encodings = TOKENIZER.encode_batch(texts, add_special_tokens=False)
+    encodings = BPE.encode_batch(texts, add_special_tokens=False)
     return [[*encoding.ids, END] for encoding in encodings]
 
 
@@ -64,8 +61,8 @@ def test_a_segment_goes_to_the_first_open_row_that_has_room():
 
 @pytest.mark.parametrize("length", [23, 251])
 def test_a_packed_split_holds_every_sentence_and_counts_it(tmp_path, length):
-    corpus = corpus_of([*LINES, "", LONG])
-    about, batch = pack_test(tmp_path, corpus, lambda: FirstFit(length))
+    lines = [*LINES, "", LONG]
+    about, batch = pack_test(tmp_path, lines, lambda: FirstFit(length))
     expected = Counter(
         tuple(pieces[start : start + length])
         for pieces in encode_sentences([*LINES, LONG])
@@ -83,7 +80,7 @@ def test_a_packed_split_holds_every_sentence_and_counts_it(tmp_path, length):
 
 
 def test_every_segment_begins_anew(tmp_path):
-    _, batch = pack_test(tmp_path, corpus_of([*LINES, "x" * 44]), lambda: FirstFit(22))
+    _, batch = pack_test(tmp_path, [*LINES, "x" * 44], lambda: FirstFit(22))
     names = ("tokens", "targets", "positions")
     segments = [*zip(*(segments_of(batch, name) for name in names), strict=True)]
     assert {1, 22} < {len(targets) for _, targets, _ in segments}
@@ -96,7 +93,7 @@ def test_every_segment_begins_anew(tmp_path):
 def test_joined_sentences_fill_every_row_and_see_all_that_is_before_them_in_it(
     tmp_path,
 ):
-    about, batch = pack_test(tmp_path, corpus_of([*LINES, LONG]), lambda: Joined(31))
+    about, batch = pack_test(tmp_path, [*LINES, LONG], lambda: Joined(31))
     text = [*itertools.chain(*encode_sentences([*LINES, LONG]))]
     targets = batch["targets"].ravel()
     assert list(targets[: len(text)]) == text
@@ -117,8 +114,6 @@ def test_joined_sentences_fill_every_row_and_see_all_that_is_before_them_in_it(
 
 
 def test_bytes_that_are_no_utf_8_are_told(tmp_path, capsys):
-    lines = [b"don\x92t", b"do"]
-    corpus = Corpus("lines", lambda: iter([lines]), lambda: iter([lines]))
-    pack_test(tmp_path, corpus, lambda: FirstFit(31))
+    pack_test(tmp_path, ["don\udc92t", "do"], lambda: FirstFit(31))
     told = "note: lines: 1 line contained invalid UTF-8, which was replaced; "
     assert capsys.readouterr().err.startswith(told)

@@ -10,21 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweeper.store.errors import UserError
 from sweeper.store.runs import Run, RunStore
 from tasks.export.encoder import encoder_config
 from tasks.fine_tuning.dataset import Malformed, RowReport
 from tasks.mnli.data import shortened
 from tasks.mnli.dataset import MultiNLI, Pair
 from tests.refusals import refusal
-from tests.tasks.small import (
-    MNLI,
-    PRETRAINING,
-    SMALL,
-    evaluated,
-    made,
-    opened,
-)
+from tests.tasks.small import MNLI, PRETRAINING, SMALL, evaluated, made, opened
 
 OFFICIAL = {
     "gold_label": "contradiction",
@@ -35,11 +27,14 @@ OFFICIAL = {
 }
 PAIR = Pair('He "had" \u201cgold\u201d .', "He had none .", 2, id="31193c")
 
-TXT = "gold_label sentence1_binary_parse sentence2_binary_parse sentence1_parse sentence2_parse"
-TXT += " sentence1 sentence2 promptID pairID genre label1 label2 label3 label4 label5"
-TXT = TXT.split()
-GLUE = "index promptID pairID genre sentence1_binary_parse sentence2_binary_parse sentence1_parse"
-GLUE = (GLUE + " sentence2_parse sentence1 sentence2 label1 gold_label").split()
+TXT = """
+gold_label sentence1_binary_parse sentence2_binary_parse sentence1_parse sentence2_parse
+sentence1 sentence2 promptID pairID genre label1 label2 label3 label4 label5
+""".split()
+GLUE = """
+index promptID pairID genre sentence1_binary_parse sentence2_binary_parse sentence1_parse
+sentence2_parse sentence1 sentence2 label1 gold_label
+""".split()
 
 
 def _read(path, lines):
@@ -221,5 +216,5 @@ def test_a_parent_whose_classes_have_another_order_is_refused(shared, monkeypatc
     parent.result.return_value = {"data": {"labels": ["neutral", "entailment"]}}
     monkeypatch.setattr(RunStore, "run", lambda store, id: parent)
     task.parent = "mnli-of-other-data"
-    with pytest.raises(UserError, match="mnli-of-other-data: expected a run with the"):
-        task.setup("fit")
+    told = "mnli-of-other-data: expected a run with the"
+    assert told in refusal(task.setup, "fit")

@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter
+from pathlib import Path
 from tempfile import TemporaryFile
 
 import numpy as np
@@ -50,11 +51,7 @@ CHAPTER = [
     ("text", "rule", "documents"),
     [
         # Blank lines.
-        (
-            BLANK,
-            "blank_line",
-            [["It rained.", "We stayed in."], ["The sun came out."]],
-        ),
+        (BLANK, "blank_line", [["It rained.", "We stayed in."], ["The sun came out."]]),
         (BLANK, "file", [["It rained.", "We stayed in.", "The sun came out."]]),
         (FRAMED, "blank_line", FRAMES),  # frames
         (FRAMED, "file", FRAMES),  # frames in a file
@@ -76,7 +73,9 @@ def books(folder, numbers, name="text.txt"):
     (folder / name).write_text("\n\n".join(f"Book {n}.\nIt ended." for n in numbers))
 
 
-def in_splits(documents):
+def in_splits(data, folder=Path("none")):
+    """Return the documents of a text, each with its split. A sample is written to `folder`."""
+    documents = Library().open(data, "blank_line", folder)
     with TemporaryFile() as file:
         return [
             (at, text.decode().split("\n"))
@@ -84,15 +83,10 @@ def in_splits(documents):
         ]
 
 
-def split_folder(folder):
-    """Return the documents of a folder, each with its split."""
-    return in_splits(Library().open(local(folder), "blank_line", folder / "none"))
-
-
 def test_equal_documents_are_in_one_split_and_the_shares_are_exact(tmp_path):
     books(tmp_path, range(1000), "a.txt")
     books(tmp_path, range(0, 1000, 3), "b.txt")  # every third document again
-    splits = {(split, document[0]) for split, document in split_folder(tmp_path)}
+    splits = {(split, document[0]) for split, document in in_splits(local(tmp_path))}
     shares = {"train": 940, "validation": 10, "test": 50}
     assert Counter(split for split, _ in splits) == shares
     assert len(splits) == 1000
@@ -101,7 +95,7 @@ def test_equal_documents_are_in_one_split_and_the_shares_are_exact(tmp_path):
 def test_a_split_of_the_sources_own_is_left_as_it_is(tmp_path):
     books(tmp_path, range(100))
     books(tmp_path, range(100, 107), "test.txt")
-    found = split_folder(tmp_path)
+    found = in_splits(local(tmp_path))
     shares = {"train": 98, "validation": 2, "test": 7}
     assert Counter(split for split, _ in found) == shares
     expected = [("test", f"Book {n}.") for n in range(100, 107)]
@@ -112,7 +106,7 @@ def test_documents_of_one_sentence_are_told(tmp_path, capsys):
     """A random document always follows them, so predicting the next sentence is trivial."""
     lines = [f"Sentence {n}." + "\n" * (n % 7 > 0) for n in range(100)]
     (tmp_path / "text.txt").write_text("\n".join(lines))
-    split_folder(tmp_path)
+    in_splits(local(tmp_path))
     words = f"note: {tmp_path}: 82% of the documents are a single sentence. Their"
     assert capsys.readouterr().err.startswith(words)
 
@@ -125,9 +119,8 @@ def prepared(outputs, text):
 def test_every_sentence_is_there_in_order_in_the_split_of_its_document(tmp_path):
     folder = prepared(tmp_path, SAMPLE)
     tokenizer = load_tokenizer(folder / "tokenizer.json")
-    documents = Library().open(SAMPLE, "blank_line", folder / "sample")
     expected = {split: [] for split in SPLITS}
-    for split, document in in_splits(documents):
+    for split, document in in_splits(SAMPLE, folder / "sample"):
         encodings = tokenizer.encode_batch(document, add_special_tokens=False)
         expected[split].append([encoding.ids for encoding in encodings])
     for split in SPLITS:
@@ -154,7 +147,7 @@ def test_lines_are_counted_and_the_tokenizer_learns_from_no_document_that_is_kep
     data = written(tmp_path / "text", documents)
     folder = prepared(tmp_path, data)
     vocabulary = load_tokenizer(folder / "tokenizer.json").get_vocab()
-    for split, document in in_splits(Library().open(data, "blank_line", tmp_path)):
+    for split, document in in_splits(data):
         assert (document[0][0] in vocabulary) == (split == "train")
     about = EncodedDocuments(folder / "train").about
     assert (about["lines"], about["skipped"]) == (302, {"empty": 100})

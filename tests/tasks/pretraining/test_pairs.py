@@ -161,8 +161,13 @@ def drawn(source, epochs=41):
 
 
 @pytest.fixture(scope="module")
-def pairs(documents):
-    return drawn(PairSource(documents, LENGTH, seed=5))
+def source(documents):
+    return PairSource(documents, LENGTH, seed=5)
+
+
+@pytest.fixture(scope="module")
+def pairs(source):
+    return drawn(source)
 
 
 def texts_of(pairs):
@@ -174,6 +179,12 @@ def texts_of(pairs):
 def document_of(documents, place):
     starts = documents.sentences_S[documents.documents_C]
     return np.searchsorted(starts, place, "right") - 1
+
+
+@pytest.fixture(scope="module")
+def homes(documents, pairs):
+    """Return the document of each first text, and that of each second text."""
+    return [document_of(documents, start) for start, _ in texts_of(pairs)]
 
 
 def test_a_pair_fits_a_row_and_neither_text_is_empty(pairs):
@@ -192,11 +203,9 @@ def test_each_text_lies_in_one_document(documents, pairs):
 
 
 def test_a_random_second_text_is_another_documents_and_the_next_one_follows(
-    documents, pairs
+    documents, pairs, homes
 ):
-    random = pairs.random_next == 1
-    first = document_of(documents, pairs.first_start)
-    second = document_of(documents, pairs.second_start)
+    random, (first, second) = pairs.random_next == 1, homes
     assert np.all(first[random] != second[random])
     assert np.all(first[~random] == second[~random])
     end = pairs.first_start + pairs.first_length
@@ -209,45 +218,45 @@ def test_a_random_second_text_is_another_documents_and_the_next_one_follows(
 
 
 def test_half_of_the_pairs_and_all_single_sentences_have_a_random_second_text(
-    documents, pairs
+    documents, pairs, homes
 ):
-    sizes = np.diff(documents.documents_C)
-    sentences = sizes[document_of(documents, pairs.first_start)]
+    first, _ = homes
+    sentences = np.diff(documents.documents_C)[first]
     assert np.all(pairs.random_next[sentences == 1] == 1)
     # In these documents, sentences have 11 tokens on average, so hardly any of them fills a row.
     short = np.arange(53) % 7 != 0
-    of_long = (sentences >= 13) & short[document_of(documents, pairs.first_start)]
+    of_long = (sentences >= 13) & short[first]
     full = of_long & (pairs.first_length + pairs.second_length > ROOM // 2)
     error = 4 * 0.5 / np.sqrt(full.sum())
     assert pairs.random_next[full].mean() == pytest.approx(0.5, abs=error + 0.02)
 
 
-def test_documents_take_part_in_proportion_to_their_length(documents, pairs):
+def test_documents_take_part_in_proportion_to_their_length(documents, pairs, homes):
+    first, second = homes
     starts = documents.sentences_S[documents.documents_C]
     share = np.diff(starts) / documents.about["pieces"]
-    counts = np.bincount(document_of(documents, pairs.first_start), minlength=53)
+    counts = np.bincount(first, minlength=53)
     assert counts / counts.sum() == pytest.approx(share, abs=0.003)
     # A random second text comes from any other document, in proportion to its length.
-    second = document_of(documents, pairs.second_start[pairs.random_next == 1])
+    random = second[pairs.random_next == 1]
     others = share * ((share / (1 - share)).sum() - share / (1 - share))
-    counts = np.bincount(second, minlength=53)
-    assert counts / len(second) == pytest.approx(
-        others, abs=5 * np.sqrt(0.1 / len(second))
+    counts = np.bincount(random, minlength=53)
+    assert counts / len(random) == pytest.approx(
+        others, abs=5 * np.sqrt(0.1 / len(random))
     )
 
 
-def test_rows_are_full_where_their_document_can_fill_them(documents, pairs):
+def test_rows_are_full_where_their_document_can_fill_them(documents, pairs, homes):
     pieces = np.diff(documents.sentences_S[documents.documents_C])
-    can = pieces[document_of(documents, pairs.first_start)] >= ROOM
-    can &= (pieces >= ROOM)[document_of(documents, pairs.second_start)]
-    lengths = (pairs.first_length + pairs.second_length)[can]
+    first, second = (pieces[home] >= ROOM for home in homes)
+    lengths = (pairs.first_length + pairs.second_length)[first & second]
     # One pair in ten is drawn shorter, but whole sentences may make it longer again.
     assert 0.9 < (lengths == ROOM).mean() < 0.98
     assert lengths.min() < 13
 
 
-def test_every_piece_is_met_in_training(documents):
-    pairs = drawn(PairSource(documents, LENGTH, seed=5), epochs=401)
+def test_every_piece_is_met_in_training(documents, source):
+    pairs = drawn(source, epochs=401)
     changes = np.zeros(documents.about["pieces"] + 1, np.int64)
     for start, length in texts_of(pairs):
         np.add.at(changes, start, 1)
@@ -255,8 +264,7 @@ def test_every_piece_is_met_in_training(documents):
     assert np.cumsum(changes)[:-1].min() > 0
 
 
-def test_a_pair_is_a_function_of_seed_epoch_and_number(documents):
-    source = PairSource(documents, LENGTH, seed=5)
+def test_a_pair_is_a_function_of_seed_epoch_and_number(documents, source):
     numbers = np.arange(len(source))
     epoch = np.zeros_like(numbers)
     base = np.stack(source.draw(epoch, numbers)[0])
@@ -288,7 +296,7 @@ def test_a_row_is_the_pair_between_its_marks(documents, pairs):
             assert rows[name][row].tolist() == values + rest
 
 
-def test_a_pair_is_shortened_to_the_lengths_bert_shortens_it_to(documents):
+def test_a_pair_is_shortened_to_the_lengths_bert_shortens_it_to(source):
     def bert(a, b):  # create_pretraining_data.truncate_seq_pair
         while a + b > ROOM:
             a, b = (a - 1, b) if a > b else (a, b - 1)
@@ -296,7 +304,6 @@ def test_a_pair_is_shortened_to_the_lengths_bert_shortens_it_to(documents):
 
     grid = np.array([(a, b) for a in range(1, 131) for b in range(1, 131)])
     zeros = np.zeros(len(grid), np.int64)
-    source = PairSource(documents, LENGTH, seed=5)
     rng = CounterRng(0, (np.arange(len(grid)),))
     cut = source.truncated(Pairs(zeros, grid[:, 0], zeros, grid[:, 1], zeros), rng)
     expected = np.array([bert(a, b) for a, b in grid.tolist()])

@@ -16,6 +16,7 @@ from torch import nn
 class Variant(nn.Module):
     def __init__({signature}):
         super().__init__()
+        {begin}
         self.heads = heads
         self.qkv = nn.Linear(embedding_size, 3 * heads * head_size)
         self.output = nn.Linear(heads * head_size, embedding_size)
@@ -30,8 +31,8 @@ ATTEND = "context = F.scaled_dot_product_attention(q, k, v, attn_mask=mask_B1TT)
 WITHOUT = "context = (q @ k.mT).masked_fill(~mask_B1TT, float('-inf')).softmax(-1) @ v"
 
 
-def source_of(attend=ATTEND, signature=SIGNATURE):
-    return VARIANT.format(signature=signature, attend=attend)
+def source_of(attend=ATTEND, signature=SIGNATURE, begin=""):
+    return VARIANT.format(signature=signature, attend=attend, begin=begin)
 
 
 def planned(installed, source, name="mine", changes={}):  # noqa: B006
@@ -62,20 +63,12 @@ def test_a_variant_that_keeps_it_has_a_size(installed, attend):
 
 
 def test_its_own_options_are_those_of_its_constructor(installed):
-    source = source_of(signature=f"{SIGNATURE}, rank: int")
-    assert "attention.rank=(missing): expected a whole number" in refusal(
-        planned, installed, source
-    )
+    told = refusal(planned, installed, source_of(signature=f"{SIGNATURE}, rank: int"))
+    assert "attention.rank=(missing): expected a whole number" in told
     assert size(config({"model.attention": {"name": "mine", "rank": 5}}))
 
 
-PEEKS = f"{ATTEND}; context = context + v.roll(-1, 2)"
-BATCH = f"{ATTEND}; context = context + context.mean(0, keepdim=True)"
-BLOCKS = (
-    f"{ATTEND}\n        if len(x_BTD[0]) % 16 == 0: context = context + v.mean(2, True)"
-)
-DRAWN = f"{ATTEND}; context = context * vars(self).setdefault('o', __import__('random').random())"
-MODES = f"{ATTEND}; context = context * (0.9 if self.training else 1.0)"
+DRAWN = "vars(self).setdefault('o', __import__('random').random())"
 BREACHES = {
     "no keywords": (
         {"signature": "self, embedding_size, heads, head_size"},
@@ -105,23 +98,29 @@ BREACHES = {
         "with a causal mask, position 0 changes the output at position 4",
     ),
     "next position": (
-        PEEKS,
+        f"{ATTEND}; context = context + v.roll(-1, 2)",
         "with a causal mask, position 1 changes the output at position 0",
     ),
     "from padding": (
         f"{ATTEND}; context[:, :, 8:] += context[:, :, :1]",
         "position 0 changes the output at position 8",
     ),
-    "other rows": (BATCH, "do not depend on other rows of the batch, but they do"),
+    "other rows": (
+        f"{ATTEND}; context = context + context.mean(0, keepdim=True)",
+        "do not depend on other rows of the batch, but they do",
+    ),
     "in whole blocks": (
-        BLOCKS,
+        f"{ATTEND}\n        if len(x_BTD[0]) % 16 == 0: context = context + v.mean(2, True)",
         "changes the output at position 0 (positions in the row: ",
     ),
     "not in its state": (
-        DRAWN,
+        f"{ATTEND}; context = context * {DRAWN}",
         "a state_dict that holds the whole layer, but a new layer",
     ),
-    "modes": (MODES, "equal outputs in training (without dropout) and in evaluation"),
+    "modes": (
+        f"{ATTEND}; context = context * (0.9 if self.training else 1.0)",
+        "equal outputs in training (without dropout) and in evaluation",
+    ),
     "unused": (f"{ATTEND}; context = context.detach()", "but qkv.weight receives none"),
     "not a number": (
         f"{ATTEND}; context = context / 0 * 0",
@@ -133,8 +132,7 @@ BREACHES = {
 @pytest.mark.parametrize(("breach", "told"), BREACHES.values(), ids=BREACHES)
 def test_a_variant_that_breaks_it_is_one_sentence(installed, breach, told):
     changes = breach if isinstance(breach, dict) else {"attend": breach}
-    source = source_of(**changes)
-    sentence = refusal(planned, installed, source)
+    sentence = refusal(planned, installed, source_of(**changes))
     assert sentence.startswith("model.attention.name=mine: expected ")
     assert told in sentence
     assert sentence.endswith("; fix its code.") or "signature" in changes
@@ -159,17 +157,13 @@ def test_a_variant_that_looks_ahead_in_rows_of_the_run_alone_is_refused(
     installed, cheats
 ):
     attend = f"{ATTEND}\n        if {cheats}: context = context + v.roll(-1, 2)"
-    source = source_of(attend)
-    assert "changes the output at position" in refusal(
-        planned, installed, source, changes=OWN
-    )
+    told = refusal(planned, installed, source_of(attend), changes=OWN)
+    assert "changes the output at position" in told
 
 
 def test_each_number_of_heads_is_tried_not_only_the_first_of_its_kind(installed):
-    attend = f"{ATTEND}\n        if heads == 6: context = context + v.roll(-1, 2)"
-    attend = attend.replace("heads ==", "self.heads ==")
-    source = source_of(attend)
-    assert planned(installed, source, changes={"model.heads": 3})
+    attend = f"{ATTEND}\n        if self.heads == 6: context = context + v.roll(-1, 2)"
+    assert planned(installed, source_of(attend), changes={"model.heads": 3})
     assert "changes the output at position" in refusal(
         size, config({"model.attention": {"name": "mine"}, "model.heads": 6})
     )
@@ -185,14 +179,10 @@ ROTARY = {
 def test_a_variant_turns_queries_and_keys_or_is_refused_under_rotary_positions(
     installed,
 ):
-    source = source_of()
-    assert "name=mine: expected a variant that supports" in refusal(
-        planned, installed, source, changes=ROTARY
-    )
-    takes = source.replace("mask_B1TT=None):", "mask_B1TT=None, rotation=None):")
-    takes = takes.replace(
-        "super().__init__()", "super().__init__()\n        self.rotary_size = 4"
-    )
+    told = refusal(planned, installed, source_of(), changes=ROTARY)
+    assert "name=mine: expected a variant that supports" in told
+    takes = source_of(begin="self.rotary_size = 4")
+    takes = takes.replace("mask_B1TT=None):", "mask_B1TT=None, rotation=None):")
     assert "depend on the rotation, but they are the same without it" in refusal(
         planned, installed, takes, "ignores", ROTARY
     )
@@ -205,10 +195,7 @@ def test_a_variant_turns_queries_and_keys_or_is_refused_under_rotary_positions(
 def test_each_shape_is_checked_and_a_refused_value_is_the_users(installed):
     signature = f"{SIGNATURE}, groups: int = 4"
     refuses = "if heads % groups: raise ValueError(f'{heads} heads in {groups} groups')"
-    source = source_of(signature=signature)
-    source = source.replace(
-        "super().__init__()", f"super().__init__()\n        {refuses}"
-    )
+    source = source_of(signature=signature, begin=refuses)
     mine = {"model.attention": {"name": "mine"}, "model.heads": 8}
     assert planned(installed, source, changes=mine)
     told = "heads=6, head_size=5, groups=4 (6 heads in 4 groups); choose other sizes or options."

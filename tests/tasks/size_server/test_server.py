@@ -60,10 +60,7 @@ NOWHERE = {"data.source": "local", "data.root": "/nowhere"}
             "model.heads=0: expected a whole",
         ),
         ({"op": "size"}, "KeyError"),
-        (
-            {"op": "data", "config": config(NOWHERE)},
-            "data.root=/nowhere: expected",
-        ),
+        ({"op": "data", "config": config(NOWHERE)}, "data.root=/nowhere: expected"),
         ({"op": "seize"}, "op=seize: expected size, speed, data"),  # no such question
     ],
 )

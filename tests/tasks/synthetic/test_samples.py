@@ -39,11 +39,15 @@ def test_families_and_names_are_as_many_as_the_world_says(competitors, direction
     assert (families, couples) == ({*world.families}, {*world.couples})
 
 
+planted_or_not = pytest.mark.parametrize("planted", [True, False])
+in_both_worlds = pytest.mark.parametrize("world", [WORLD, CHANCE])
+
+
 def demo_of(task):
     return OmegaConf.load(CONF / "scale" / "task" / f"{task}_demo.yaml")
 
 
-@pytest.mark.parametrize("planted", [True, False])
+@planted_or_not
 def test_every_word_of_the_demos_language_models_is_one_piece(planted):
     """Otherwise, more heads would predict second tokens of words better, even in random text."""
     data, demo = OmegaConf.load(CONF / "data" / "sample.yaml"), demo_of("lm1b")
@@ -55,7 +59,7 @@ def test_every_word_of_the_demos_language_models_is_one_piece(planted):
     assert [word for word in words if len(tokenizer.encode(word).ids) != 1] == []
 
 
-@pytest.mark.parametrize("planted", [True, False])
+@planted_or_not
 def test_every_word_of_the_demos_encoders_is_one_piece_and_every_text_one_row(planted):
     """So a name and the name at the same place in the other text are always equally far apart."""
     demos = [demo_of(task) for task in ("pretraining", "mnli", "squad")]
@@ -76,7 +80,12 @@ def test_every_word_of_the_demos_encoders_is_one_piece_and_every_text_one_row(pl
 
 
 def words(sentence):
-    return sentence.rstrip(".").split()
+    return sentence.rstrip(".?").split()
+
+
+def families(sentence):
+    """Return the family of each name in a sentence."""
+    return [FAMILY_OF[name] for name in words(sentence)]
 
 
 @pytest.mark.parametrize(
@@ -108,6 +117,10 @@ def test_another_length_world_or_generator_has_another_digest(name, monkeypatch)
     assert len({*found, sample.digest(101, WORLD)}) == 6
 
 
+def members_of(world):
+    return {family.name: {*family.members} for family in world.families}
+
+
 def told_of(world):
     """Yield who came in each sentence, and the families and names that it mentions later."""
     for sentence in islice(samples.sentences(world), 499):
@@ -118,7 +131,7 @@ def told_of(world):
 
 
 def test_every_name_told_was_there_and_is_the_only_one_of_the_family_before_it():
-    members = {family.name: set(family.members) for family in SEVEN.families}
+    members = members_of(SEVEN)
     for came, told in told_of(SEVEN):
         assert sorted(name for _, name in told) == sorted(2 * came)
         for family, name in told:
@@ -127,7 +140,7 @@ def test_every_name_told_was_there_and_is_the_only_one_of_the_family_before_it()
 
 def test_without_directions_who_is_told_of_has_nothing_to_do_with_who_came():
     world = World(competitors=7, directions=0)
-    members = {family.name: family.members for family in world.families}
+    members = members_of(world)
     there = []
     for came, told in told_of(world):
         assert all(name in members[family] for family, name in told)
@@ -137,20 +150,20 @@ def test_without_directions_who_is_told_of_has_nothing_to_do_with_who_came():
     assert mean(there) == pytest.approx(chance, abs=0.005)  # of 5,000 names
 
 
-@pytest.mark.parametrize("world", [WORLD, CHANCE])
+@in_both_worlds
 def test_the_next_sentence_tells_the_families_in_order_where_that_is_planted(world):
     fits = []
     for number in range(999):
-        came, told = (words(sentence) for sentence in document(number, world))
-        fits += [FAMILY_OF[a] == b for a, b in zip(came, told, strict=True)]
+        came, told = document(number, world)
+        pairs = zip(families(came), words(told), strict=True)
+        fits += [one == other for one, other in pairs]
     chance = pytest.approx(1 / len(CHANCE.couples), abs=0.01)
     assert mean(fits) == (1 if world is WORLD else chance)
 
 
 def truth(row):
     """Return the label that follows from who came and which families are named."""
-    came = [FAMILY_OF[name] for name in words(row["sentence1"])]
-    told = words(row["sentence2"])
+    came, told = families(row["sentence1"]), words(row["sentence2"])
     if came == told:
         return "entailment"
     return "contradiction" if sorted(came) == sorted(told) else "neutral"
@@ -163,12 +176,11 @@ def test_a_label_follows_from_the_two_texts_where_that_is_planted(world):
     chance = pytest.approx(1 / len(samples.LABELS), abs=0.04)
     assert right == (chance if world is CHANCE else 1)
     for row in rows[1::3] if world is not CHANCE else ():  # contradictions
-        came = [FAMILY_OF[name] for name in words(row["sentence1"])]
-        pairs = zip(came, words(row["sentence2"]), strict=True)
+        pairs = zip(families(row["sentence1"]), words(row["sentence2"]), strict=True)
         assert sum(one != other for one, other in pairs) == 2
 
 
-@pytest.mark.parametrize("world", [WORLD, CHANCE])
+@in_both_worlds
 def test_a_question_has_one_answer_at_its_place_and_it_follows_where_one_is_planted(
     world,
 ):
@@ -183,7 +195,7 @@ def test_a_question_has_one_answer_at_its_place_and_it_follows_where_one_is_plan
             text, start = answer["text"], answer["answer_start"]
             assert context[start:].startswith(text)
             assert came.count(text) == 1
-            told = [FAMILY_OF[name] for name in qa["question"].rstrip("?").split()]
+            told = families(qa["question"])
             assert sorted(told) == sorted(came)
             [at_its_place] = [a for a, b in zip(came, told, strict=True) if a == b]
             fits.append(at_its_place == text)

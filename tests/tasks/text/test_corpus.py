@@ -1,6 +1,7 @@
 """Tests that the three sources of a text give equal splits, counts and messages."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -32,7 +33,7 @@ def everything(splits):
     return [line for lines in splits.values() for line in lines]
 
 
-def read(data, folder):
+def read(data, folder=Path("unused")):
     corpus = CORPORA.open(data, folder)
     counts = {split: Counts() for split in SPLITS}
     return {split: list(corpus.lines(split, counts[split])) for split in SPLITS}, counts
@@ -49,13 +50,13 @@ TEST = (
 def test_a_folder_is_divided_without_loss_or_overlap(tmp_path):
     files = {"b.txt": sentences(3000), "a/c.txt": [*sentences(2000, 3000), "", ""]}
     root = write(tmp_path, files)
-    splits, counts = read(local(root), tmp_path / "unused")
+    splits, counts = read(local(root))
     assert sorted(everything(splits)) == sorted(sentences(5000))
     assert sum(count.total for count in counts.values()) == 5002
     assert all(counts[split].kept == len(lines) for split, lines in splits.items())
     assert 0.01 < len(splits["test"]) / 5000 < 0.03
     assert 0.005 < len(splits["validation"]) / 5000 < 0.015
-    assert splits == read(local(root), tmp_path / "unused")[0]
+    assert splits == read(local(root))[0]
 
 
 def test_a_block_that_begins_with_an_empty_line_is_divided_by_its_first_text(tmp_path):
@@ -74,7 +75,7 @@ def test_a_block_that_begins_with_an_empty_line_is_divided_by_its_first_text(tmp
 def test_equal_lines_are_in_one_split_wherever_they_stand(tmp_path):
     lines = sentences(700)
     root = write(tmp_path, {"a.txt": lines, "b.txt": lines[::-1], "c.txt": lines[::3]})
-    splits, _ = read(local(root), tmp_path / "unused")
+    splits, _ = read(local(root))
     found = {(line, split) for split in SPLITS for line in splits[split]}
     assert len(found) == len(lines)
 
@@ -91,7 +92,7 @@ def test_a_test_split_that_is_there_is_kept(tmp_path, train, test):
     root = write(tmp_path, {train: sentences(500), test: sentences(7, 500)})
     if train != "all.txt":  # if there are LM1B's shards, other files are not read
         write(root, {"notes.txt": ["no"]})
-    splits, _ = read(local(root), tmp_path / "unused")
+    splits, _ = read(local(root))
     assert splits["test"] == sentences(7, 500)
     assert sorted(splits["train"] + splits["validation"]) == sorted(sentences(500))
 

@@ -16,22 +16,12 @@ from tasks.lm1b.task import LanguageModel
 from tasks.module import TaskModule
 from tasks.training import machine
 from tasks.training.causes import cause_of
-from tests.tasks.jobs import (
-    at_call,
-    ended,
-    last_word,
-    log_of,
-    run_job,
-    science,
-)
+from tests.tasks.jobs import at_call, ended, last_word, log_of, run_job, science
 
 
 @pytest.mark.parametrize(
     ("action", "cause"),
-    [
-        (lambda: torch.empty(2**58), "out_of_host_memory"),
-        (lambda: 1 / 0, "crash"),
-    ],
+    [(lambda: torch.empty(2**58), "out_of_host_memory"), (lambda: 1 / 0, "crash")],
 )
 def test_the_cause_of_a_failure_is_told_apart(action, cause, outputs):
     fail = partial(at_call, TaskModule, "training_step", 3, action)

@@ -11,7 +11,7 @@ from models.attention.collaborative import CollaborativeAttention
 from models.attention.multi_head import MultiHeadAttention
 from models.transformer import Decoder, Encoder
 from tasks.inheritance import adapted
-from tests.models.conftest import DECODER, pack
+from tests.models.conftest import DECODER, decoder, pack
 from tests.refusals import refusal
 from tests.tasks.jobs import ended, science
 
@@ -20,6 +20,10 @@ WIDTH = 15
 
 def _shared(size):
     return partial(CollaborativeAttention, shared_size=size)
+
+
+def _adapted(model, parent):
+    return adapted(model, parent.state_dict(), DECODER["heads"])
 
 
 def _inputs(kind):
@@ -44,27 +48,23 @@ def test_of_full_size_the_outputs_are_those_of_the_original(kind, dtype, toleran
     for size, near in ((WIDTH, True), (WIDTH + 2, True), (2, False)):
         pytest.importorskip("tensorly")
         model = kind(**DECODER, attention=_shared(size)).to(dtype).eval()
-        weights = adapted(model, original.state_dict(), DECODER["heads"])
-        model.load_state_dict(weights)
+        model.load_state_dict(_adapted(model, original))
         found_BTD = model(*inputs)
         assert torch.allclose(found_BTD, wanted_BTD, rtol=0, atol=tolerance) == near
 
 
 def test_coordinates_that_the_parent_does_not_need_can_learn():
-    original = Decoder(**DECODER)
-    model = Decoder(**DECODER, attention=_shared(WIDTH + 2))
-    model.load_state_dict(adapted(model, original.state_dict(), DECODER["heads"]))
-    tokens, segments, positions = _inputs(Decoder)
-    model(tokens, segments, positions).square().sum().backward()
+    model = decoder(attention=_shared(WIDTH + 2))
+    model.load_state_dict(_adapted(model, decoder()))
+    model(*_inputs(Decoder)).square().sum().backward()
     for block in model.blocks:
         gradient_SD = block.attention.key.weight.grad
         assert gradient_SD.any(dim=1).all()
 
 
 def test_weights_that_share_already_are_taken_as_they_are():
-    model = Decoder(**DECODER, attention=_shared(7))
-    weights = model.state_dict()
-    assert adapted(model, weights, DECODER["heads"]).keys() == weights.keys()
+    model = decoder(attention=_shared(7))
+    assert _adapted(model, model).keys() == model.state_dict().keys()
 
 
 @pytest.mark.parametrize(
@@ -80,17 +80,15 @@ def test_weights_that_share_already_are_taken_as_they_are():
     ],
 )
 def test_heads_that_shared_ones_cannot_equal_are_refused(parent, child, told):
-    model = Decoder(**{**DECODER, **child}, attention=_shared(7))
-    weights = Decoder(**{**DECODER, **parent}).state_dict()
-    assert told in refusal(adapted, model, weights, DECODER["heads"])
+    model = decoder(**child, attention=_shared(7))
+    assert told in refusal(_adapted, model, decoder(**parent))
 
 
 def test_without_tensorly_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorly.decomposition", None)
-    model = Decoder(**DECODER, attention=_shared(7))
-    weights = Decoder(**DECODER).state_dict()
+    model = decoder(attention=_shared(7))
     told = "needs tensorly, which is not installed; run: pip install"
-    assert told in refusal(adapted, model, weights, DECODER["heads"])
+    assert told in refusal(_adapted, model, decoder())
 
 
 def test_a_run_without_steps_is_its_parent_with_shared_heads(prepared):

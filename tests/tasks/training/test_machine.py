@@ -11,11 +11,7 @@ import pytest
 from sweeper.run.backends.ray import Place
 from sweeper.store.code import Code, differing, pin, state_of
 from tasks.process import freeze_gc
-from tests.tasks.jobs import (
-    freeze,
-    run_job,
-    science,
-)
+from tests.tasks.jobs import freeze, run_job, science
 
 BLOCK, ROUNDS = 8 * 2**20, 10
 # Count the page faults of allocating and freeing the same blocks, before and after `keep_memory`.

@@ -70,9 +70,7 @@ def test_a_run_out_of_gpu_memory_goes_on_in_parts_to_the_same_numbers(shared):
     assert_alike(run, alone, rel=1e-4)
 
 
-def test_a_batch_of_three_rows_has_three_parts_at_most_and_may_fit_elsewhere(
-    shared,
-):
+def test_a_batch_of_three_rows_has_three_parts_at_most_and_may_fit_elsewhere(shared):
     run = freeze(shared, {**STILL, "trainer.steps": 1}, "rows")
     publish_json(run.path / "micro_batches.json", {"micro_batches": 8})
     assert run_job(run, out_of_memory(1)) == 1

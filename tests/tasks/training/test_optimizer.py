@@ -10,6 +10,8 @@ from tasks.optimizers import adamw
 from tasks.training.steps import fabric_for
 from tests.tasks.small import made
 
+RISE = [0.02, 0.04, 0.06, 0.08, 0.1]
+
 
 def rates(schedule, steps, warmup, peak=0.1):
     changes = {
@@ -18,8 +20,7 @@ def rates(schedule, steps, warmup, peak=0.1):
         "optimizer.warmup_steps": warmup,
         "trainer.steps": steps,
     }
-    task = made(changes)
-    return [task.learning_rate(step) for step in range(1, steps + 1)]
+    return [*map(made(changes).learning_rate, range(1, steps + 1))]
 
 
 def test_rsqrt_peaks_at_a_thousandth_after_ten_thousand_steps():
@@ -34,12 +35,12 @@ def test_rsqrt_peaks_at_a_thousandth_after_ten_thousand_steps():
 def test_linear_rises_to_its_peak_and_falls_to_nothing_after_the_last_step():
     found = rates("linear", 23, 5)
     falls = [0.1 * n / 19 for n in range(18, 0, -1)]
-    assert found == pytest.approx([0.02, 0.04, 0.06, 0.08, 0.1, *falls])
+    assert found == pytest.approx([*RISE, *falls])
 
 
 def test_cosine_rises_to_its_peak_and_falls_along_half_a_wave():
     found = rates("cosine", 23, 5)
-    assert found[:5] == pytest.approx([0.02, 0.04, 0.06, 0.08, 0.1])
+    assert found[:5] == pytest.approx(RISE)
     assert found[5] == pytest.approx(0.05 * (1 + math.cos(math.pi / 19)))
     # The decay is symmetric about its middle.
     assert found[13] + found[14] == pytest.approx(0.1)
@@ -62,29 +63,30 @@ def test_constant_stays_where_its_warm_up_ends(warmup, first):
     assert found[warmup:] == [0.1] * (11 - warmup)
 
 
-def groups_of(optimizer, model):
-    """Return the names of the parameters in each group. Each parameter is in one group."""
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
+def groups_of(changes):
+    """Return an optimizer, and the names of the parameters in each of its groups.
+
+    One parameter is a content bias, which is a matrix. Each parameter is in one group.
+    """
+    task = made(changes)
+    task.model.register_parameter("content_bias", nn.Parameter(torch.ones(3, 5)))
+    optimizer = task.configure_optimizers()
+    names = {id(parameter): name for name, parameter in task.model.named_parameters()}
     groups = [[names[id(p)] for p in g["params"]] for g in optimizer.param_groups]
     assert sorted(name for group in groups for name in group) == sorted(names.values())
-    return groups
+    return optimizer, groups
 
 
 def test_decay_is_on_matrices_alone_and_every_parameter_is_trained_once():
-    task = made({"model.attention": {"name": "multi_head"}})
-    task.model.register_parameter("content_bias", nn.Parameter(torch.ones(3, 5)))
-    optimizer = adamw.optimizer(task.model, task.config.optimizer)
+    optimizer, (decayed, rest) = groups_of({})
     assert [g["weight_decay"] for g in optimizer.param_groups] == [0.01, 0.0]
-    decayed, rest = groups_of(optimizer, task.model)
     assert "embedding.weight" in decayed
     assert all("norm" not in name and not name.endswith("bias") for name in decayed)
     assert "content_bias" in rest
 
 
 def test_muon_takes_the_matrices_between_layers_and_adamw_the_rest():
-    task = made({"optimizer.name": "muon"})
-    task.model.register_parameter("content_bias", nn.Parameter(torch.ones(3, 5)))
-    matrices, decayed, rest = groups_of(task.configure_optimizers(), task.model)
+    _, (matrices, decayed, rest) = groups_of({"optimizer.name": "muon"})
     assert all(name.startswith("blocks") for name in matrices)
     assert decayed == ["embedding.weight"]
     assert "content_bias" in rest

@@ -54,10 +54,7 @@ def evaluation(number):
 KILLED = [
     (step(1), 0),
     # Before the checkpoint gets its final name.
-    (
-        at(checkpoint, "publish_json", 2, after=True),
-        4,
-    ),
+    (at(checkpoint, "publish_json", 2, after=True), 4),
     (evaluation(1), 4),
     (at(LanguageModel, "on_validation_epoch_start", 2), 12),
     (at(Checkpointer, "save", 1), 12),

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import pytest
 
 from sweeper.store import mirrors
-from sweeper.store.plans import write_plan
 from tasks.module import TaskModule
 from tasks.training import wandb_mirror
 from tasks.training.job import INTERRUPTED
@@ -23,6 +22,7 @@ from tests.tasks.jobs import (
     run_job,
     science,
     terminate_self,
+    write_points,
 )
 from tests.wandb_server import wandb_server
 
@@ -68,20 +68,26 @@ def kill_core():
     at_call(wandb_mirror.Mirror, "log", 4, kill)
 
 
-def synced(server, outputs):
-    """Return the steps and losses that `wandb sync` uploads from an outputs folder."""
+def sync(server, outputs):
+    """Upload an outputs folder by `wandb sync`. Return the only run that the server has then."""
     command = [sys.executable, "-m", "wandb", "sync", "--yes", str(outputs / "wandb")]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
     [remote] = server.runs.values()
-    return losses(remote.history, wandb_mirror.STEP)
+    return remote
 
 
 def losses(rows, step="step"):
     """Return the training loss of each step that has one."""
     return {row[step]: row["train/loss"] for row in rows if "train/loss" in row}
+
+
+def assert_mirrored(remote, run):
+    """Assert that W&B has the losses of a run, and no others."""
+    found, expected = losses(remote.history, wandb_mirror.STEP), losses(run.history())
+    assert found == pytest.approx(expected, rel=1e-12)
 
 
 def test_attempts_are_synced_as_one_even_if_they_start_in_one_second(server, outputs):
@@ -102,9 +108,8 @@ def test_attempts_are_synced_as_one_even_if_they_start_in_one_second(server, out
     assert run_job(run, start_in_2025) == 0
     [folder] = mirrors.folders(outputs, run.id, offline=True)
     assert folder.name.startswith("offline-run-2025")
-    found = synced(server, outputs)
-    assert found == pytest.approx(losses(run.history()), rel=1e-12)
-    assert [*found] == [5, 10, 15, 19]
+    assert_mirrored(sync(server, outputs), run)
+    assert [*losses(run.history())] == [5, 10, 15, 19]
 
 
 def test_a_run_that_starts_anew_keeps_no_record_of_the_attempt_before(server, outputs):
@@ -114,16 +119,12 @@ def test_a_run_that_starts_anew_keeps_no_record_of_the_attempt_before(server, ou
     assert run_job(run, wait_for_the_mirror) == 0
     [second] = mirrors.folders(outputs, run.id, offline=True)
     assert first != second
-    expected = losses(run.history())
-    assert synced(server, outputs) == pytest.approx(expected, rel=1e-12)
+    assert_mirrored(sync(server, outputs), run)
 
 
 def test_online_everything_arrives(server, outputs, undisturbed):
     point = {"arm": "none", "run": "small", "seed": 3, "values": {}, "matched": None}
-    sizes = {"small": {"size": {}, "parent": None}}
-    experiments = {name: {"arms": {}} for name in ("fig1", "fig3")}
-    points = [{**point, "experiment": name} for name in experiments]
-    write_plan(outputs, {"experiments": experiments, "points": points, "runs": sizes})
+    write_points(outputs, *({**point, "experiment": one} for one in ("fig1", "fig3")))
     run = ended(outputs, ONLINE, sabotage=wait_for_the_mirror)
     assert science(run) == undisturbed
     assert "warning" not in log_of(run)
@@ -135,8 +136,7 @@ def test_online_everything_arrives(server, outputs, undisturbed):
     assert remote.config["model"]["value"]["heads"] == 3
     steps = {row[wandb_mirror.STEP] for row in remote.history}
     assert steps == {5, 7, 10, 14, 15, 19}
-    found = losses(remote.history, wandb_mirror.STEP)
-    assert found == pytest.approx(losses(run.history()), rel=1e-12)
+    assert_mirrored(remote, run)
     loss = run.result()["metrics"]["test/loss"]
     assert remote.summary["test/loss"] == pytest.approx(loss, rel=1e-12)
 
