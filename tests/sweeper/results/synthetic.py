@@ -219,6 +219,16 @@ LABELS = {
 CLAIMS = ("standard_worsens_beyond", "fixed_keeps_improving", "small_beats_large")
 
 
+def margin(size, metric=METRIC):
+    """Return the margin of an experiment whose differences below this size do not matter."""
+    return {metric: {"size": size, "reason": "No one would mind."}}
+
+
+def match(to, count="params_total", error=0.0):
+    """Return what a plan says of a point that is matched to another point or number."""
+    return {"to": to, "count": count, "error": error}
+
+
 def figure1(
     truth=paper,
     grid=Grid(),

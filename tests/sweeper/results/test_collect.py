@@ -66,9 +66,8 @@ def test_a_finished_run_fills_every_column():
 def test_a_finished_run_without_the_metric_says_which_metric_it_lacks():
     sweep = one_point(43.7, 43.9)
     sweep.metric = "test/accuracy"
-    assert (
-        missing(sweep.table()) == "2 of 2 runs missing: 2 done without test/accuracy."
-    )
+    told = "2 of 2 runs missing: 2 done without test/accuracy."
+    assert missing(sweep.table()) == told
 
 
 def test_a_planned_run_whose_folder_is_gone_has_a_row_and_is_missing(tmp_path):

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from sweeper.results.compare import compare, differences
 from sweeper.store.errors import UserError
-from tests.sweeper.results.synthetic import METRIC, Model, Sweep, edited
+from tests.sweeper.results.synthetic import Model, Sweep, edited, margin
 
 BEATS, IMPROVES = "small_beats_large", "fixed_keeps_improving"
 
@@ -88,8 +88,7 @@ def test_a_flipped_claim_is_named_and_told_by_the_exit_code():
 
 def test_a_claim_that_flips_by_its_margin_says_so():
     def made(size, error=0.05):
-        margin = {METRIC: {"size": size, "reason": "It does not matter."}}
-        return sweep(claims=IMPROVES, margin=margin, error=error)
+        return sweep(claims=IMPROVES, margin=margin(size), error=error)
 
     code, said = compared(made("40 %"), made("0.001 %"))
     assert (code, "nothing differs" in said) == (1, True)

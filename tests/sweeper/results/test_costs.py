@@ -13,17 +13,17 @@ from sweeper.results.judge import judge, verdicts_on
 from sweeper.results.table import RunFiles, read_table, write_table
 from sweeper.results.verdict import Found
 from sweeper.store.runs import RunStore
-from tests.sweeper.results.synthetic import Model, Sweep, edited
+from tests.sweeper.results.synthetic import Model, Sweep, edited, match
 
 
 def two_arms(seeds=5, seconds=(120.0, 100.0)):
     """Return a sweep of two arms, `standard` and `matched`, with equal FLOPs and these seconds."""
     sweep = Sweep(claims=["wins_at_equal_size"], figure="curves")
     noise = random.Random(11)
-    match = {"to": "standard heads=4", "count": "flops_per_token", "error": 0.0}
+    equal = match("standard heads=4", "flops_per_token")
     losses = [[noise.gauss(43, 0.2) for _ in range(seeds)] for _ in range(2)]
     sweep.add("standard", Model(64, 4, 16), losses[0])
-    sweep.add("matched", Model(64, 8, 8), losses[1], matched=match)
+    sweep.add("matched", Model(64, 8, 8), losses[1], matched=equal)
     for point in sweep.points:
         of_arm = seconds[point["arm"] == "matched"]
         sweep.results[point["run"]]["seconds"] = of_arm * noise.gauss(1, 0.02)

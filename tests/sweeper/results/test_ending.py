@@ -22,11 +22,17 @@ from tests.sweeper.results.synthetic import by_hand, edited, few, figure1, finet
 OWN_GRID = "  Train a grid of your own:"
 
 
+def said(told, *arguments):
+    """Return what a function prints to the console that is its first argument."""
+    file = io.StringIO()
+    told(Console(file=file, width=400), *arguments)
+    return file.getvalue()
+
+
 def ended(outputs, *names):
     """Return the lines that a sweep of these experiments prints at its end."""
-    file = io.StringIO()
-    print_everything(Console(file=file, width=400), outputs, names)
-    return [line.rstrip() for line in file.getvalue().splitlines()]
+    lines = said(print_everything, outputs, names).splitlines()
+    return [line.rstrip() for line in lines]
 
 
 def grid(outputs, *heads):
@@ -49,12 +55,10 @@ def test_each_verdict_has_a_line_that_says_what_would_decide_it():
     for verdict, line in zip(verdicts, lines[1:], strict=True):
         assert str(verdict.verdict) in line
         assert verdict.claim in line
-    printed = io.StringIO()
-    print_prices(Console(file=printed, width=200), [table])
     [undecided] = [line for line in lines if "standard_worsens_beyond" in line]
     price = "4 seeds per point: 12 runs, 2:30"  # 12.5 s a run
     assert price in undecided
-    assert price in printed.getvalue()
+    assert price in said(print_prices, [table])
 
 
 def test_what_a_reader_must_know_has_a_line_that_experiments_share():

@@ -15,7 +15,14 @@ from sweeper.results.paper_tables import (
     summarise,
 )
 from sweeper.store.numbers import short
-from tests.sweeper.results.synthetic import Model, Sweep, described, finetuned, one_arm
+from tests.sweeper.results.synthetic import (
+    Model,
+    Sweep,
+    described,
+    finetuned,
+    match,
+    one_arm,
+)
 
 
 def lines(block):
@@ -125,9 +132,8 @@ def test_latex_is_escaped_and_balanced():
 
 def test_a_line_a_point_with_mean_sd_size_and_match_error():
     sweep = Sweep()
-    matched = {"to": "7", "count": "params_total", "error": -0.00123}
     models = [Model(64, heads, 32) for heads in (2, 3)]
-    sweep.add("fixed", models[0], [41.0, 43.0], matched=matched)
+    sweep.add("fixed", models[0], [41.0, 43.0], matched=match("7", error=-0.00123))
     sweep.add("fixed", models[1], [40.0, None])
     [title, header, first, second, closing] = summarise(sweep.table())
     sizes = [short(model.size["params_total"]) for model in models]

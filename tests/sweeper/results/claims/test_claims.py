@@ -12,13 +12,14 @@ from sweeper.results.judge import verdicts_on
 from sweeper.results.verdict import Decision
 from sweeper.store.registry import CLAIMS, names
 from tests.sweeper.results.synthetic import (
-    METRIC,
     Grid,
     Model,
     Sweep,
     contrary,
     figure1,
     flat,
+    margin,
+    match,
     paper,
     theorem1,
 )
@@ -37,7 +38,7 @@ SMALL_LOSE, LONGER = (
     "longer_sequences_take_larger_heads",
 )
 SUPPORTED, NOT, SAME, OPEN = Decision
-MARGIN = {METRIC: {"size": "1 %", "reason": "No one would mind."}}
+MARGIN = margin("1 %")
 
 
 def verdicts(sweep):
@@ -137,12 +138,10 @@ def test_larger_heads_are_judged_by_all_of_their_curve(truth, expected):
 
 
 def test_arms_that_differ_less_than_the_margin_are_called_alike():
-    wide = {METRIC: {"size": "3 %", "reason": "No one would mind."}}
-    found = verdicts(figure(flat, margin=wide))
+    found = verdicts(figure(flat, margin=margin("3 %")))
     assert {verdict.verdict for verdict in found.values()} == {SAME}
     assert "All within 3 %: No one would mind." in found[WORSENS].sentence
-    narrow = {METRIC: {"size": 0.01, "reason": "Everyone would."}}
-    found = verdicts(figure(flat, margin=narrow))
+    found = verdicts(figure(flat, margin=margin(0.01)))
     assert {verdict.verdict for verdict in found.values()} == {OPEN}
     assert found[WORSENS].numbers["price"]["seeds"] > 5
     assert "A decision needs about" in found[WORSENS].sentence
@@ -230,12 +229,10 @@ def law(fixed_factor):
 @pytest.mark.parametrize(
     ("factor", "expected"),
     [(0.8, SUPPORTED), (1.25, NOT), (1.0, OPEN)],
-    ids=["fewer", "more", "as many"],
 )
 def test_parameters_are_saved_where_the_truth_takes_fewer(factor, expected):
-    grid = Grid(head_size=29)
-    found = judged(figure(law(factor), grid), SAVES)
-    assert found.verdict == expected
+    sweep = figure(law(factor), Grid(head_size=29))
+    assert judged(sweep, SAVES).verdict == expected
 
 
 @pytest.mark.parametrize(
@@ -331,7 +328,6 @@ def test_parameters_are_saved_of_a_loss_only():
 @pytest.mark.parametrize(
     ("bonus", "expected"),
     [(3.0, SUPPORTED), (-3.0, NOT), (0.0, OPEN)],
-    ids=["better", "worse", "alike"],
 )
 def test_matched_points_are_compared_with_what_they_are_matched_to(bonus, expected):
     def truth(model):
@@ -339,8 +335,8 @@ def test_matched_points_are_compared_with_what_they_are_matched_to(bonus, expect
 
     sweep = figure(truth)
     # The arm `other` is in no pair, so the verdict must not name the count that it matches.
-    match = {"to": "7,000", "count": "flops_per_token", "error": 0.0}
-    add(sweep, "other", Model(67, 5, 3), 43.0, matched=match)
+    other = match("7,000", "flops_per_token")
+    add(sweep, "other", Model(67, 5, 3), 43.0, matched=other)
     found = judged(sweep, WINS)
     assert found.verdict == expected
     matched = {
@@ -356,8 +352,7 @@ def test_a_point_that_is_the_run_it_is_matched_to_is_no_pair():
     sweep = Sweep()
     same = Model(64, 2, 32)
     sweep.add("fixed", same, [40.0, 41.0])
-    match = {"to": "fixed heads=2", "count": "params_total", "error": 0.0}
-    sweep.add("standard", same, [40.0, 41.0], matched=match)
+    sweep.add("standard", same, [40.0, 41.0], matched=match("fixed heads=2"))
     assert "No other arm has runs of its own" in why_open(sweep, WINS)
 
 
@@ -462,33 +457,29 @@ def test_one_size_in_all_layers_is_compared_with_schedules(rising, falling, expe
         assert "over falling sizes worse by" in found.effect
         assert found.sentence.startswith(found.effect[0].upper() + found.effect[1:])
     sweep.points = [
-        point
-        for point in sweep.points
-        if point["arm"] == "equal" or "x" in point["values"]
+        p for p in sweep.points if p["arm"] == "equal" or "x" in p["values"]
     ]
-    found = judged(sweep, EQUAL)
-    assert "No model of the arm rising has as many heads" in found.sentence
+    assert "No model of the arm rising has as many heads" in why_open(sweep, EQUAL)
 
 
 def test_without_a_standard_arm_the_rival_is_the_one_that_is_matched():
     sweep = Sweep()
     for size in (3, 5):
         values = {"model.head_size": size}
-        match = {"to": f"keys head_size={size}", "count": "params_total", "error": 0.0}
+        to_keys = match(f"keys head_size={size}")
         add(sweep, "keys", Model(64, 3, size), 41.0, values)
-        add(sweep, "values", Model(64, 2, size), 43.0, values, match)
+        add(sweep, "values", Model(64, 2, size), 43.0, values, to_keys)
     found = judged(sweep, WINS)
     assert found.verdict == SUPPORTED
     assert "keys over values" in found.sentence
-    to_a_number = match | {"to": "7,000"}
-    add(sweep, "both", Model(64, 7, 3), 42.0, {"model.head_size": 3}, to_a_number)
+    add(sweep, "both", Model(64, 7, 3), 42.0, {"model.head_size": 3}, match("7,000"))
     assert judged(sweep, WINS).verdict == SUPPORTED
-    add(sweep, "both", Model(64, 7, 5), 42.0, values, match)
+    add(sweep, "both", Model(64, 7, 5), 42.0, values, to_keys)
     words = "values and both have matched points, but none of these"
     assert words in why_open(sweep, WINS)
 
 
-TO_STANDARD = {"to": "standard heads=4", "count": "params_total", "error": 0.0}
+TO_STANDARD = match("standard heads=4")
 
 
 def rounds(first, second, seeds, looks=()):
@@ -517,8 +508,7 @@ def test_intervals_that_lie_apart_decide_nothing():
     """The first three seeds were lucky. Later seeds cannot make the intersection non-empty."""
     first = [40.0, 40.1, 39.9, *[40.0 + 0.01 * seed for seed in range(17)]]
     second = [30.0, 30.11, 29.91, *[50.0 + 0.013 * seed for seed in range(17)]]
-    early = rounds(first, second, 3)
-    assert early.verdict is SUPPORTED
+    assert rounds(first, second, 3).verdict is SUPPORTED
     found = rounds(first, second, 20, [3])
     assert found.verdict is OPEN
     assert "intervals of different interim analyses do not overlap" in found.sentence
@@ -535,12 +525,13 @@ RATE = "optimizer.learning_rate"
 )
 def test_a_claim_has_a_verdict_only_if_it_has_it_with_either_rate(mean, expected):
     """Trials cannot tell two rates of the fixed arm apart. With the chosen rate, the arm wins."""
-    sweep = Sweep(claims=[WINS])
     eight = {"model.heads": 8}
-    add(sweep, "standard", Model(64, 4, 16), 30.0, {"model.heads": 4})
-    add(sweep, "fixed", Model(64, 8, 16), 27.0, eight, TO_STANDARD)
-    other = {**eight, RATE: 0.02}
-    add(sweep, "fixed", Model(64, 8, 17), mean, other, TO_STANDARD)
+    points = (
+        ("standard", Model(64, 4, 16), 30.0, {"model.heads": 4}),
+        ("fixed", Model(64, 8, 16), 27.0, eight, TO_STANDARD),
+        ("fixed", Model(64, 8, 17), mean, {**eight, RATE: 0.02}, TO_STANDARD),
+    )
+    sweep = of(points, claims=[WINS])
     for point in sweep.points[-5:]:
         point["alternative_to"] = eight
     table = sweep.table()
@@ -647,17 +638,15 @@ def test_the_gain_of_larger_heads_is_compared_between_arms(
 ):
     found = judged(gains(claim, first, second), claim)
     assert found.verdict == expected
-    one, other = GAINS[claim]
-    words = f"rom heads of 2 to 16 at width 32 for {one}, and not for {other}"
-    assert words in found.sentence
+    words = "rom heads of 2 to 16 at width 32 for {}, and not for {}"
+    assert words.format(*GAINS[claim]) in found.sentence
 
 
 @pytest.mark.parametrize("claim", GAINS)
 def test_gains_are_compared_at_one_width(claim):
     sweep = gains(claim, 4.0, 1.0)
-    one, other = GAINS[claim]
-    add(sweep, one, Model(64, 3, 8), 50.0, {"model.head_size": 8})
-    words = f"Points of {one} and {other} differ in width"
+    add(sweep, GAINS[claim][0], Model(64, 3, 8), 50.0, {"model.head_size": 8})
+    words = "Points of {} and {} differ in width".format(*GAINS[claim])
     assert words in why_open(sweep, claim)
 
 

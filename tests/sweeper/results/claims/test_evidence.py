@@ -2,8 +2,9 @@
 
 import random
 from dataclasses import replace
-from math import inf, log, nan
+from math import inf, nan
 
+import numpy as np
 import pytest
 
 from sweeper.results.collect import collect
@@ -31,7 +32,6 @@ from tests.sweeper.results.claims.test_claims import (
 )
 from tests.sweeper.results.synthetic import (
     FEW,
-    METRIC,
     Grid,
     Model,
     Sweep,
@@ -39,6 +39,7 @@ from tests.sweeper.results.synthetic import (
     figure1,
     finetuned,
     flat,
+    margin,
     theorem1,
 )
 
@@ -138,11 +139,10 @@ def test_alternatives_are_judged_where_the_contrast_is_largest_and_smallest():
 
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_too_few_seeds_decide_nothing(seeds):
+    told = f"Every point needs at least 3 seeds; one has {seeds}."
     for verdict in verdicts(figure(generous, seeds=seeds)).values():
         assert verdict.verdict == OPEN
-        assert (
-            f"Every point needs at least 3 seeds; one has {seeds}." in verdict.sentence
-        )
+        assert told in verdict.sentence
         assert "in sight" not in verdict.sentence
 
 
@@ -172,8 +172,7 @@ def test_a_round_has_the_next_seed_of_every_point_of_undecided_claims():
 
 
 def test_a_price_is_what_decides_if_estimates_and_spreads_stay():
-    margin = {METRIC: {"size": "2 %", "reason": "Less is not seen."}}
-    sweep = figure1(flat, seeds=5, claims=[IMPROVES], margin=margin)
+    sweep = figure1(flat, seeds=5, claims=[IMPROVES], margin=margin("2 %"))
     table = sweep.table()
     [asked] = decidable(table)
     price = asked.price()
@@ -196,35 +195,32 @@ def test_lines_are_narrow_and_cannot_disturb_a_terminal():
     assert all(line.isprintable() for line in printed)
 
 
+RATIO = "log ratio"
+
+
 @pytest.mark.parametrize(
-    ("ends", "unit", "words"),
+    ("ends", "words"),
     [
-        ((1.04, 0.475, 1.61), "metric", "it better by 1.04 [0.47, 1.61]"),
-        ((-203.1, -300.0, -100.0), "metric", "it worse by 203 [100, 300]"),
-        ((0.038, -631.0, 631.0), "metric", "it better by 0.04 [-631, 631]"),
-        ((-1.42e-14, -inf, inf), "metric", "it no different [no interval]"),
-        ((0.0, -1e-15, 1e-15), "metric", "it no different"),
+        ((1.04, 0.475, 1.61), "better by 1.04 [0.47, 1.61]"),
+        ((-203.1, -300.0, -100.0), "worse by 203 [100, 300]"),
+        ((0.038, -631.0, 631.0), "better by 0.04 [-631, 631]"),
+        ((23, -0.3, 58), "better by 23 [-0.3, 58]"),
+        ((-1.42e-14, -inf, inf), "no different [no interval]"),
+        ((0.0, -1e-15, 1e-15), "no different"),
+        ((*np.log([1.013, 1.009, 1.017]), RATIO), "better by 1.30 % [0.90, 1.70]"),
         (
-            (log(1.013), log(1.009), log(1.017)),
-            "log ratio",
-            "it better by 1.30 % [0.90, 1.70]",
+            (*np.log([7000, 5000, 9000]), RATIO),
+            "better by a factor of 7,000 [5,000, 9,000]",
         ),
-        (
-            (log(7000), log(5000), log(9000)),
-            "log ratio",
-            "it better by a factor of 7,000 [5,000, 9,000]",
-        ),
-        (
-            (800.0, -inf, inf),
-            "log ratio",
-            "it better by a factor of 1.01e+304 [no interval]",
-        ),
+        ((800.0, -inf, inf, RATIO), "better by a factor of 1.01e+304 [no interval]"),
     ],
 )
-def test_a_difference_is_as_exact_as_its_interval(ends, unit, words):
-    assert str(Found("it", *ends, unit)) == words
-    assert Found("it", 5.05e-14, -inf, inf).size() == "0 [no interval]", "rounding"
-    assert Found("it", 23, -0.3, 58).size() == "23 [-0.3, 58]", "an end keeps its sign"
+def test_a_difference_is_as_exact_as_its_interval(ends, words):
+    assert str(Found("it", *ends)) == f"it {words}"
+
+
+def test_a_difference_of_rounding_has_the_size_zero():
+    assert Found("it", 5.05e-14, -inf, inf).size() == "0 [no interval]"
 
 
 LUCK = random.Random(7)
@@ -280,7 +276,7 @@ def test_an_error_of_exactly_zero_counts_as_the_least_that_is_told_apart():
 @pytest.mark.parametrize(("size", "found"), [("10 %", SUPPORTED), (0.01, OPEN)])
 def test_a_margin_keeps_the_scale_of_the_thresholds(size, found):
     sweep = theorem1(seeds=7)
-    sweep.margin = {sweep.metric: {"size": size, "reason": "why"}}
+    sweep.margin = margin(size, sweep.metric)
     assert answers(sweep) == dict.fromkeys([N_MINUS_1, HALF], found)
     if found == OPEN:
         with pytest.raises(UserError, match="write the margin in per cent"):

@@ -31,16 +31,10 @@ pytestmark = [
     pytest.mark.skipif(bool(ABSENT), reason=f"needs {' and '.join(ABSENT)}"),
 ]
 
-ARGUMENTS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+ARGUMENTS = """
+--headless --no-sandbox --disable-gpu --disable-quic --no-first-run
+--disable-background-networking --disable-component-update --disable-sync
+"""
 _NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _FILLED = """
 const wait = () =>
@@ -95,8 +89,9 @@ class Browser:
     def size(self, width):
         """Set the width of the window in pixels."""
         metrics = {"width": width, "height": 900, "deviceScaleFactor": 1}
-        metrics |= {"mobile": False}
-        self._command("Emulation.setDeviceMetricsOverride", metrics)
+        self._command(
+            "Emulation.setDeviceMetricsOverride", {"mobile": False, **metrics}
+        )
 
     def prefer(self, scheme):
         """Set the colours that the system prefers: "light" or "dark"."""
@@ -176,14 +171,12 @@ def ask(method, address, body=None):
 @pytest.fixture(scope="module")
 def started(tmp_path_factory):
     """Start one browser for all tests, with a new empty folder as its profile."""
+    profile = tmp_path_factory.mktemp("profile")
     wanted = {
         "browserName": "chrome",
         "goog:chromeOptions": {
             "binary": shutil.which("chromium"),
-            "args": [
-                *ARGUMENTS,
-                f"--user-data-dir={tmp_path_factory.mktemp('profile')}",
-            ],
+            "args": [*ARGUMENTS.split(), f"--user-data-dir={profile}"],
         },
         "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
     }
@@ -257,12 +250,9 @@ def test_it_requests_only_itself_and_its_first_screen_has_verdicts_and_a_figure(
 ):
     assert page.requests() == [small.as_uri()]
     count = len(content_of(small)["runs"])
-    assert page.texts(".lead") == [
-        f"Of {count} runs, {count - 2} done, 1 failed, 1 not started."
-    ]
-    assert any(
-        "the loss is nan at step 7" in words for words in page.texts("#state li")
-    )
+    [lead] = page.texts(".lead")
+    assert lead == f"Of {count} runs, {count - 2} done, 1 failed, 1 not started."
+    assert "the loss is nan at step 7" in " ".join(page.texts("#state li"))
     assert page.texts(".claims .answer") == ["Undecided"] * 3
     assert len(page.texts(".claims .effect")) == 1
     for selector in (".claims li", FIGURE):
@@ -398,9 +388,8 @@ def test_foreign_text_is_text(window, tmp_path):
 
 def test_seeds_and_sizes_are_shown_with_all_digits(window, tmp_path, small):
     [experiment] = content_of(small)["experiments"]
-    rows = [
-        {**row, "seed": 1_000_000 + place}
-        for place, row in enumerate(experiment["rows"])
-    ]
-    window.open(changed(tmp_path, small, experiments=[{**experiment, "rows": rows}]))
-    assert column(window, "seed") == [str(row["seed"]) for row in rows]
+    for place, row in enumerate(experiment["rows"]):
+        row["seed"] = 1_000_000 + place
+    window.open(changed(tmp_path, small, experiments=[experiment]))
+    seeds = [str(row["seed"]) for row in experiment["rows"]]
+    assert column(window, "seed") == seeds
