@@ -20,7 +20,7 @@ class FakeBackend(Backend):
     The name of each run is a letter. The letters in `started` are in the order of the starts.
     """
 
-    poll_s = 0.0
+    device, poll_s = "cpu", 0.0
 
     def __init__(self, store, story, slots):
         self.words, self.after = {}, {}
@@ -45,9 +45,6 @@ class FakeBackend(Backend):
         handle, run, _ = self.running.popleft()
         act(self.store.run(run.name), what.pop(0) if len(what) > 1 else what[0])
         return [handle]
-
-    def grant(self, job, free):
-        return free[0] if free else None
 
     def signal(self, job, number):
         self.signals.append((job, number))

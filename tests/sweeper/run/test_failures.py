@@ -55,30 +55,9 @@ def test_a_runs_own_setting_says_nothing_about_the_next_and_zero_never_stops(cau
             assert not breaker.tripped
 
 
-@pytest.fixture
-def watched():
-    """Return a function that polls a watchdog at moments (seconds, finished batches).
-
-    The watchdog has a limit of 100 s and a grace of 7 s. The function returns the signals that it
-    sends, and how it describes the hang.
-    """
-    now = [0.0]
-    watchdog = Watchdog(100, 7, lambda: now[0])
-
-    def watched(moments):
-        sent = []
-        for heartbeats, (now[0], work) in enumerate(moments):
-            beat = (
-                None if work is None else {"beat": heartbeats, "work": work, "step": 1}
-            )
-            sent.append(watchdog.due("run/1", beat))
-        return sent, watchdog.hung("run/1")
-
-    return watched
-
-
 SLOW = [(40.0 * i, i) for i in range(6)]
 TERM, KILL = signal.SIGTERM, signal.SIGKILL
+# The moments (seconds, finished batches) at which a watchdog is asked, and the signals it sends.
 MOMENTS = {
     "a run that gets on": ([(10.0 * i, i) for i in range(50)], [None] * 50),
     "the stack, SIGTERM, and after the grace SIGKILL": (
@@ -98,9 +77,11 @@ MOMENTS = {
 
 
 @pytest.mark.parametrize(("moments", "signals"), MOMENTS.values(), ids=MOMENTS)
-def test_a_run_without_progress_is_signalled_and_said_to_hang(
-    watched, moments, signals
-):
-    sent, hung = watched(moments)
+def test_a_run_without_progress_is_signalled_and_said_to_hang(moments, signals):
+    now, sent = [0.0], []
+    watchdog = Watchdog(100, 7, lambda: now[0])
+    for heartbeats, (now[0], work) in enumerate(moments):
+        beat = None if work is None else {"beat": heartbeats, "work": work, "step": 1}
+        sent.append(watchdog.due("run/1", beat))
     assert sent == signals
-    assert bool(hung) == any(signals)
+    assert bool(watchdog.hung("run/1")) == any(signals)

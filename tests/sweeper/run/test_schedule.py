@@ -3,8 +3,8 @@
 import io
 import os
 import signal
-from collections import Counter
 from copy import deepcopy
+from functools import partial
 from itertools import count
 
 import pytest
@@ -120,40 +120,48 @@ def test_a_queue_is_given_children_while_their_parent_is_under_way(tell):
     assert queue.after == {"p": None, "c": 1}
 
 
-def test_a_job_whose_server_is_gone_but_which_lives_is_adopted(tell, store):
+@pytest.fixture
+def living(tell, store):
+    """Return a function that makes the schedule of a run whose jobs do not end by themselves."""
+
+    def living(adopted=lambda attempt: None):
+        """Return the schedule, its backend, and the attempts, one for each job that starts.
+
+        `adopted` is called with the newest attempt while it has no job of this schedule.
+        """
+        schedule, backend = tell("a")
+        attempts = []
+
+        def changed(schedule, state):
+            if state is not None and state.handle is not None:
+                assert len(attempts) < 9
+                attempts.append(store.run("a").claim({}))
+            elif state is None and attempts and schedule.states["a"].handle is None:
+                adopted(attempts[-1])
+
+        schedule.changed = changed
+        return schedule, backend, attempts
+
+    return living
+
+
+def test_a_job_whose_server_is_gone_but_which_lives_is_adopted(living, store):
     """The backend reports the end of the job, but its heartbeats show that it still trains."""
-    schedule, backend = tell("a")
-    run, attempts = store.run("a"), []
+    schedule, backend, attempts = living(partial(act, store.run("a"), "done"))
     backend.ended = lambda timeout: [1]
-
-    def changed(schedule, state):
-        if state is not None and state.handle is not None:
-            attempts.append(run.claim({}))
-        elif state is None and schedule.states[run.id].handle is None:
-            act(run, "done", attempts[0])
-
-    schedule.changed = changed
     assert schedule.execute()
     assert len(backend.started) == len(attempts) == 1
 
 
-def test_starts_of_a_job_that_seemed_to_live_on_count_too(tell, store):
+def test_starts_of_a_job_that_seemed_to_live_on_count_too(living):
     """On another machine, a dead job counts as alive for a lease, so the schedule adopts it."""
-    schedule, backend = tell("a")
-    run, attempts = store.run("a"), []
+    schedule, backend, attempts = living(lambda attempt: attempt.finish("killed"))
 
     def ended(timeout):
         backend.running.clear()
         return [len(backend.started)]
 
-    def changed(schedule, state):
-        assert len(attempts) < 9
-        if state is not None and state.handle is not None:
-            attempts.append(run.claim({}))
-        elif state is None and schedule.states[run.id].handle is None and attempts:
-            attempts[-1].finish("killed")
-
-    backend.ended, schedule.changed = ended, changed
+    backend.ended = ended
     assert not schedule.execute()
     assert len(backend.started) == len(attempts) == 3
 
@@ -178,17 +186,17 @@ def test_a_signal_that_came_while_jobs_were_started_is_heeded_after(tell):
 STORIES = {
     "one that fails stops no other": (
         {"a": ["nan"], "b": ["crash"], "c": ["done"]},
-        {"a": 1, "b": 1, "c": 1},
+        "abc",
         "nan",
     ),
     "cut off: again, and not for ever": (
         {"a": ["interrupted"], "b": ["interrupted", "done"]},
-        {"a": 3, "b": 2},
+        "aaabb",
         "interrupted",
     ),
     "killed before its claim: again, and not for ever": (
         {"a": ["dropped"], "b": ["dropped", "done"]},
-        {"a": 3, "b": 2},
+        "aaabb",
         "start.log",
     ),
 }
@@ -202,7 +210,7 @@ def test_runs_that_fail_are_tried_as_often_as_it_may_help(tell, story, starts, r
     schedule, backend = tell(story, story=deepcopy(story))
     assert not schedule.execute()
     assert phases(schedule) == ended
-    assert Counter(backend.started) == starts
+    assert sorted(backend.started) == [*starts]
     assert reason in schedule.states["a"].reason
 
 
@@ -278,13 +286,14 @@ def test_alike_failures_stop_the_sweep_and_what_waits_is_not_started(tell):
     assert "2 runs in a row" in schedule.breaker.tripped
 
 
-def test_a_hanging_run_is_signalled_said_to_hang_and_started_again(tell, store):
-    schedule, backend = tell("a")
-    run, now, claimed = store.run("a"), [0.0], []
+def test_a_hanging_run_is_signalled_said_to_hang_and_started_again(living, store):
+    schedule, backend, claimed = living()
+    now = [0.0]
 
     def ended(timeout):
         now[0] += 1.0
         if len(claimed) > 1:
+            act(store.run("a"), "done", claimed[1])
             return [2]
         if not backend.signals or backend.signals[-1][1] is not signal.SIGKILL:
             return []
@@ -292,13 +301,7 @@ def test_a_hanging_run_is_signalled_said_to_hang_and_started_again(tell, store):
         backend.running.clear()
         return [1]
 
-    def changed(schedule, state):
-        if state is not None and state.handle is not None:
-            claimed.append(run.claim({}))
-            if len(claimed) == 2:
-                act(run, "done", claimed[1])
-
-    backend.ended, schedule.changed = ended, changed
+    backend.ended = ended
     schedule.watchdog = Watchdog(5.0, 2.0, lambda: now[0])
     assert schedule.execute()
     sent = [number for _, number in backend.signals]
@@ -309,13 +312,10 @@ def test_a_hanging_run_is_signalled_said_to_hang_and_started_again(tell, store):
 TRAINER = {"accelerator": "gpu", "devices": 2, "num_nodes": 1, "threads": 1}
 
 
-@pytest.fixture
-def swept(tell, store):
-    """Return a function that sweeps five runs with a budget, one after the other.
-
-    Each run takes half an hour on two devices, which is one device hour. The function returns
-    whether all runs are done, the numbers of started and waiting runs, and why the breaker tripped.
-    """
+def test_nothing_more_is_started_once_it_is_spent_and_typed_again_with_more_it_goes_on(
+    tell, store
+):
+    """Each run takes half an hour on two devices, which is one device hour."""
 
     def sweep(limit, chosen=0.0):
         spent = chosen + hours(store, "abcde")
@@ -326,21 +326,15 @@ def swept(tell, store):
         waiting = [*phases(schedule).values()].count("waiting")
         return done, len(backend.started), waiting, schedule.breaker.tripped
 
-    return sweep
-
-
-def test_nothing_more_is_started_once_it_is_spent_and_typed_again_with_more_it_goes_on(
-    swept,
-):
-    assert swept(2.0, chosen=1.5)[:3] == (False, 1, 4), "what tuning took counts"
-    done, started, waiting, why = swept(2.0)
+    assert sweep(2.0, chosen=1.5)[:3] == (False, 1, 4), "what tuning took counts"
+    done, started, waiting, why = sweep(2.0)
     assert (done, started, waiting) == (False, 1, 3)
     assert why.startswith("hydra.sweeper.budget_device_hours=2 is spent (2 in total)")
-    assert swept(2.0)[:3] == (False, 0, 3)
-    assert swept(3.5)[:3] == (False, 2, 1), (
+    assert sweep(2.0)[:3] == (False, 0, 3)
+    assert sweep(3.5)[:3] == (False, 2, 1), (
         "what is under way when it is spent is let end"
     )
-    assert swept(None) == (True, 1, 0, "")
+    assert sweep(None) == (True, 1, 0, "")
 
 
 @pytest.fixture

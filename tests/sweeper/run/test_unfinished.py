@@ -12,21 +12,6 @@ from tests.sweeper.run.conftest import FakeBackend, act
 from tests.tasks.jobs import config
 
 
-class Machine(FakeBackend):
-    """A backend with one slot, which keeps the context that it receives."""
-
-    device = "cpu"
-
-    def __init__(self, store, story):
-        super().__init__(store, story, slots=1)
-        self.context = None
-
-    def open(self, context):
-        """Return this backend. It replaces the function `backend` of a module."""
-        self.context = context
-        return self
-
-
 @pytest.fixture
 def freeze(store):
     def freeze(name, *, flops=1.0, parent=None):
@@ -40,9 +25,16 @@ def freeze(store):
 
 @pytest.fixture
 def machine(store, monkeypatch):
+    """Return a function that makes the backend: one slot, and it keeps the context it receives."""
+
     def machine(**story):
-        made = Machine(store, story)
-        monkeypatch.setattr(unfinished.local, "backend", made.open)
+        made = FakeBackend(store, story, slots=1)
+
+        def backend(context):
+            made.context = context
+            return made
+
+        monkeypatch.setattr(unfinished.local, "backend", backend)
         return made
 
     return machine
@@ -66,11 +58,12 @@ def test_parents_start_first_then_the_longest_and_nothing_that_is_done(
 def test_after_a_signal_the_same_command_continues(store, freeze, machine, capsys):
     freeze("a", flops=2.0)
     freeze("b")
-    here, start = machine(a=["interrupted", "done"]), Machine.start
+    here = machine(a=["interrupted", "done"])
+    start = here.start
 
     def stopped(*words):
         os.kill(os.getpid(), signal.SIGTERM)
-        return start(here, *words)
+        return start(*words)
 
     here.start = stopped
     assert train(store.outputs) == 128 + signal.SIGTERM

@@ -81,25 +81,35 @@ def test_two_dirty_trees_are_told_apart_and_what_trains_alone_makes_one_dirty(ro
     assert one.revision == one.revision  # cached, so that it belongs to the files read
 
 
+@pytest.fixture
+def pinned(root, tmp_path):
+    """Return a function that pins the code as it is now, and returns the folder of the copy."""
+
+    def pinned(outputs=tmp_path):
+        return pin(outputs, Code.read(root), [])
+
+    return pinned
+
+
 def test_what_is_pinned_stays_and_is_shared_by_all_that_have_the_same_code(
-    root, tmp_path
+    root, pinned, tmp_path
 ):
     code = Code.read(root)
     folder = pin(tmp_path, code, [])
-    pinned = [path for path in folder.rglob("*") if path.is_file()]
     unpinned = {"docs/install.md", "sweeper/results/judge.py"}
-    names = {path.relative_to(folder).as_posix() for path in pinned}
+    files = (path for path in folder.rglob("*") if path.is_file())
+    names = {path.relative_to(folder).as_posix() for path in files}
     assert names == {*FILES} - unpinned | {"REVISION"}
     assert (folder / "REVISION").read_text() == code.revision
     assert {path.stat().st_mode & 0o777 for path in folder.rglob("*")} == {0o600, 0o700}
     block = folder / "models" / "block.py"
     inode = block.stat().st_ino
     (root / "sweeper/results/judge.py").write_text("edited\n")
-    assert pin(tmp_path, Code.read(root), []) == folder
+    assert pinned() == folder
     assert block.stat().st_ino == inode
     (root / "models/block.py").write_text("edited\n")
     assert pin(tmp_path, code, []) == folder  # later edits do not change the copy
-    other = pin(tmp_path, Code.read(root), [])
+    other = pinned()
     assert other != folder
     assert (
         (other / "models" / "block.py").read_text() == "edited\n" != block.read_text()
@@ -107,32 +117,32 @@ def test_what_is_pinned_stays_and_is_shared_by_all_that_have_the_same_code(
     assert len(list((tmp_path / "code").iterdir())) == 2
 
 
-def test_what_was_pinned_and_changed_since_is_not_run(root, tmp_path):
-    folder = pin(tmp_path, Code.read(root), [])
-    own, pinned = root / "models/block.py", folder / "models/block.py"
-    for spoil in (pinned.unlink, lambda: pinned.symlink_to(own)):
+def test_what_was_pinned_and_changed_since_is_not_run(root, pinned, tmp_path):
+    folder = pinned()
+    own, copy = root / "models/block.py", folder / "models/block.py"
+    for spoil in (copy.unlink, lambda: copy.symlink_to(own)):
         spoil()
         told = "models/block.py was changed after the code"
-        assert told in refusal(pin, tmp_path, Code.read(root), [])
+        assert told in refusal(pinned)
     assert own.read_text() == "models/block.py\n"
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "code").symlink_to(tmp_path)
-    assert "no symbolic link" in refusal(pin, tmp_path / "other", Code.read(root), [])
+    assert "no symbolic link" in refusal(pinned, tmp_path / "other")
 
 
-def test_code_that_somebody_planted_beside_the_pinned_code_is_never_run(root, tmp_path):
-    folder = pin(tmp_path, Code.read(root), [])
+def test_code_that_somebody_planted_beside_the_pinned_code_is_never_run(root, pinned):
+    folder = pinned()
     planted = ["models/__pycache__/block.cpython-311.pyc", "models/planted.pyc"]
     for name in planted:
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(b"bytecode")
     (folder / "core").write_bytes(b"of a crash")
-    assert pin(tmp_path, Code.read(root), []) == folder
+    assert pinned() == folder
     assert not any((folder / name).exists() for name in planted)
     for name in ("torch.py", "models/planted.so", "numpy"):
         (folder / name).symlink_to(root / "models")
         told = f"{name} is not part of the code"
-        assert told in refusal(pin, tmp_path, Code.read(root), [])
+        assert told in refusal(pinned)
         (folder / name).unlink()
 
 
