@@ -241,12 +241,8 @@ class Executor:
         )
         # Runs start in the order in which the command line names their experiments.
         order = list(plan.experiments)
-        ranks: dict[str, int] = {}
-        for point in plan.points:
-            rank = order.index(point.experiment)
-            ranks[point.run] = min(rank, ranks.get(point.run, rank))
         jobs = [
-            Job(run.id, run.flops, run.parent, rank=ranks[run.id])
+            Job(run.id, run.flops, run.parent, order.index(run.names["experiment"]))
             for run in map(plan.runs.__getitem__, left)
         ]
         options = self.options
