@@ -340,8 +340,9 @@ sys.exit(code)
 class Watched(RunsWork):
     """A job that records which runs it starts. While the first run trains, it calls `when`."""
 
-    def __init__(self, runs, root, when):
-        super().__init__([*map(str, runs)], str(root), "own")
+    # `checkpoint` makes a copy with these names of the fields of RunsWork.
+    def __init__(self, runs, root, name, when=None):
+        super().__init__([*map(str, runs)], str(root), name)
         self.started, self._when = [], when
 
     def _wait(self, process):
@@ -401,7 +402,7 @@ def work(tmp_path):
             run.mkdir(parents=True)
             (run / "code").write_text(str(code))
             publish_json(job_file(run), {"job": "", "name": "own"})
-        return Watched(runs, tmp_path, when)
+        return Watched(runs, tmp_path, "own", when)
 
     yield make
     for number, action in before.items():
