@@ -1,7 +1,8 @@
 """Fit the gain of wide attention and predict it at d = 256: `python -m benchmarks.width`.
 
-It reads the table of the experiment `width`. It writes docs/results/width/prediction.json, the
-figure gain.png beside it, and the tables of docs/results/width/README.md.
+It reads the tables of the experiment `width`. It writes docs/results/width/prediction.json, the
+figure gain.png beside it, and the tables of docs/results/width/README.md. The prediction and the
+figure are made from the runs on the novels.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import hashlib
 import json
 import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import headroom_attention as headroom
-from benchmarks.measure import ROOT, replace_tables, table
+from benchmarks.measure import ROOT, TEXTS, replace_tables, table
 from sweeper.results.layout import (
     FAINT_INK,
     RC,
@@ -35,7 +37,7 @@ from sweeper.results.layout import (
 )
 from sweeper.results.palette import MARKERS, PALETTE
 
-RUNS = ROOT / "docs" / "results" / "cpu" / "width-local-cpu-novels.csv"
+TABLES = ROOT / "docs" / "results" / "cpu"
 FOLDER = ROOT / "docs" / "results" / "width"
 PREDICTION = FOLDER / "prediction.json"
 FIGURE = FOLDER / "gain.png"
@@ -98,9 +100,14 @@ def main() -> None:
     page.write_text(with_tables(page.read_text("utf-8")), "utf-8")
 
 
-def finished() -> pd.DataFrame:
+def table_of(text: str) -> Path:
+    """Return the path of the table of `width` on a text."""
+    return TABLES / f"width-local-cpu-{text}.csv"
+
+
+def finished(text: str = "novels") -> pd.DataFrame:
     """Return the finished runs of `width`, with W/d and the training FLOPs as columns."""
-    runs = pd.read_csv(RUNS)
+    runs = pd.read_csv(table_of(text))
     runs = runs[runs["state"] == "done"]
     return runs.assign(
         relative=runs["width"] / runs[EMBEDDING],
@@ -159,7 +166,7 @@ def predict(runs: pd.DataFrame) -> dict[str, Any]:
         "fitted_to": {
             "runs": len(runs),
             "embedding_sizes": sorted(runs[EMBEDDING].unique().tolist()),
-            "sha256": hashlib.sha256(RUNS.read_bytes()).hexdigest(),
+            "sha256": hashlib.sha256(table_of("novels").read_bytes()).hexdigest(),
         },
     }
 
@@ -167,13 +174,18 @@ def predict(runs: pd.DataFrame) -> dict[str, Any]:
 def with_tables(text: str) -> str:
     """Return the text of the page with its two tables replaced by new ones."""
     prediction = json.loads(PREDICTION.read_text("utf-8"))
-    return replace_tables(text, (by_width(finished()), predicted(prediction)))
+    return replace_tables(text, (by_width(), predicted(prediction)))
 
 
-def by_width(runs: pd.DataFrame) -> str:
-    """Return a table of mean perplexities by embedding size and W/d."""
+def by_width() -> str:
+    """Return a table of mean perplexities by text, embedding size and W/d."""
+    groups = [
+        (name, embedding, own)
+        for name in TEXTS
+        for embedding, own in finished(name).groupby(EMBEDDING)
+    ]
     rows = []
-    for embedding, own in runs.groupby(EMBEDDING):
+    for name, embedding, own in groups:
         means = own.groupby("relative")[METRIC].mean()
         seeds = own.groupby("relative").size()
         trigram = own["test/trigram_perplexity"].iloc[0]
@@ -182,8 +194,8 @@ def by_width(runs: pd.DataFrame) -> str:
             gain = gains_by_seed(own, width)
             cells.append(_percent(gain.mean()) if len(gain) else "not trained")
         counts = " to ".join(map(str, sorted({seeds.min(), seeds.max()})))
-        rows.append((f"{embedding}", counts, *cells, f"{trigram:.1f}"))
-    head = ["d", "seeds", "perplexity at W/d = 1"]
+        rows.append((name, f"{embedding}", counts, *cells, f"{trigram:.1f}"))
+    head = ["text", "d", "seeds", "perplexity at W/d = 1"]
     head += [f"W/d = {width:g}, better by" for width in OTHERS]
     return table([*head, "trigram"], rows)
 
