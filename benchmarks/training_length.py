@@ -148,11 +148,14 @@ def draw(folder: Path) -> bytes:
         figure, both = panels(len(TEXTS))
         for axes, name in zip(both, TEXTS, strict=True):
             _draw_text(axes, runs[runs["text"] == name])
-            axes.set(title=name, xscale="log", xlabel="training steps", ylim=(25, 70))
+            axes.set(title=name, xscale="log", xlabel="training steps")
             axes.set_xlim(steps[0] / 1.2, steps[-1] * 1.2)
             axes.set_xticks(steps, [f"{each / 1000:g}k" for each in steps])
             axes.xaxis.set_minor_locator(NullLocator())
         both[0].set_ylabel("test perplexity per piece")
+        lows, highs = zip(*(axes.get_ylim() for axes in both), strict=True)
+        for axes in both:
+            axes.set_ylim(min(lows), max(highs))
 
         legend: list[Entry] = [
             sample(words, **_look(place)) for place, words in enumerate(ARMS.values())

@@ -21,7 +21,7 @@ from benchmarks.findings import (
 from benchmarks.measure import fill, interleaved
 from benchmarks.rates import DOCUMENT as TUNING
 from benchmarks.rates import replay
-from benchmarks.training_length import with_tables
+from benchmarks.training_length import draw, with_tables
 
 ROOT = Path(__file__).resolve().parents[1]
 LENGTHS = RESULTS / "training_length" / "README.md"
@@ -84,6 +84,7 @@ def test_the_page_in_the_repository_follows_from_its_records():
 def test_the_tables_by_length_of_training_follow_from_their_runs():
     text = LENGTHS.read_text("utf-8")
     assert with_tables(text, LENGTHS.parent) == text
+    assert draw(LENGTHS.parent).startswith(b"\x89PNG")
 
 
 MADE = re.compile(r"<!-- made by .*-->\n(?:\|.*\n)+")  # a generated table

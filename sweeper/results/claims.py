@@ -276,7 +276,7 @@ def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> State
         scaled = [(sign / (len(weights) // 2), one) for sign, one in weights]
         parts.append(Contrast(f"one size in all layers over {arm} sizes", scaled))
     unpaired = sum(point.key not in paired for point in design.points)
-    why = "no model of another arm has equally many heads and parameters"
+    why = f"models of {equal} and of other arms differ in heads or parameters"
     return All(parts, not_used(unpaired, why))
 
 

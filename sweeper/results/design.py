@@ -477,7 +477,8 @@ def most_heads_lose(
 
 def not_used(points: int, why: str) -> str:
     """Return a sentence on the number of points that a claim does not use; "" if there are none."""
-    return f"Not used, because {why}: {plural(points, 'point')}." if points else ""
+    are = "is" if points == 1 else "are"
+    return f"{plural(points, 'point')} {are} not used, because {why}." if points else ""
 
 
 def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:

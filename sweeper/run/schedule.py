@@ -179,7 +179,10 @@ class Schedule:
         return all(state.phase is Phase.DONE for state in self.states.values())
 
     def _start_jobs(self) -> bool:
-        """Start jobs until no slot is free. Return whether any jobs are still waiting."""
+        """Start jobs until no slot is free. Return whether any jobs are still waiting.
+
+        Read the state of a waiting run only if there is a slot for it.
+        """
         if self.breaker.tripped:
             return False
         full = False

@@ -436,8 +436,8 @@ class RunStore:
     def freeze(self, record: Record) -> Run:
         """Write the record of a run. If it has one, update the keys that cannot change a result.
 
-        All other keys are equal, because the run's id is their hash. The record of a finished run
-        stays as it is.
+        `record` checks the config against the hash in the id, so all other keys are equal. The
+        record of a finished run stays as it is.
         """
         run = self.run(record.id)
         if not (run.path / FILE).is_file():

@@ -81,6 +81,16 @@ def test_autocast_does_not_reach_the_measures(name, bias, eigenvalues_of):
     assert product.dtype == torch.float64
 
 
+def test_a_compiled_model_is_seen_too():
+    attention = MultiHeadAttention(D, H, 5)
+    x_BTD = torch.randn(B, T, D)
+    plain = head_measures(lambda: attention(x_BTD))
+    attention.compile(backend="eager")
+    attention(x_BTD)
+    [compiled] = head_measures(lambda: attention(x_BTD))
+    assert torch.equal(compiled.rank_H, plain[0].rank_H)
+
+
 def test_padding_behind_a_row_changes_nothing():
     attention = MultiHeadAttention(D, H, 5)
     x_BTD, more = torch.randn(B, T, D), 4

@@ -19,6 +19,7 @@ from tests.models.conftest import (
     DECODER,
     ENCODER,
     assert_same,
+    causal_mask,
     decoder,
     every_variant,
     normal,
@@ -70,6 +71,16 @@ def test_heads_of_several_sizes_have_the_weights_of_each_size_unless_heads_share
 
     added = weights(5) == weights(2) + weights(3)
     assert added != getattr(variant(name), "heads_share", False)
+
+
+@pytest.mark.parametrize("name", ["decoupled", "multi_head"])
+def test_heads_of_several_sizes_see_no_later_position(name):
+    layer = UnevenAttention(variant(name), D, SIZES)
+    x_BTD = torch.randn(B, T, D, requires_grad=True)
+    output_BTD = layer(x_BTD, causal_mask(B, T))
+    (gradient_BTD,) = torch.autograd.grad(output_BTD[:, 3].sum(), x_BTD)
+    assert (gradient_BTD[:, 4:] == 0).all()
+    assert (gradient_BTD[:, :4] != 0).all()
 
 
 @pytest.mark.parametrize("head_size", [[5], [5, 5, 5], [[5, 5], [5, 5, 5]]])

@@ -65,6 +65,20 @@ def test_its_metrics_are_those_that_experiments_are_held_against(name, shared):
     assert set(task.measured) <= evaluated(task).keys()
 
 
+@pytest.mark.parametrize("name", ["mnli", "squad"])
+def test_what_stands_beside_a_row_does_not_change_its_outputs(name, shared):
+    task = opened(shared, SMALL[name])
+    task.double().eval()
+    batch = task.data.batch(1)
+    length = int(batch["attention_mask"][0].sum())
+    keys = ("tokens", "token_type_ids", "attention_mask")
+    together, single = task(batch), task({key: batch[key][:1, :length] for key in keys})
+    if name == "squad":  # the outputs are two scores for each position
+        assert (together[:, 0, length:] == float("-inf")).all()
+        together, single = together[:, 0, :length], single[:, 0]
+    torch.testing.assert_close(together[: len(single)], single)
+
+
 # The batches of mnli and squad are cut to their longest row, so `tokens_seen` is an upper bound.
 @pytest.mark.parametrize("name", sorted({*SMALL} - {"mnli", "squad"}))
 def test_positions_seen_are_those_of_the_batches(name, shared):

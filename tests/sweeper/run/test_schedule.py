@@ -10,6 +10,7 @@ from itertools import count
 import pytest
 from rich.console import Console
 
+from sweeper.run.backend import Job
 from sweeper.run.failures import DUMP, Watchdog, hours
 from sweeper.run.schedule import MANY, StatusPoller
 from sweeper.run.stop import Stopped, StopSignals
@@ -402,3 +403,10 @@ def test_of_many_runs_each_is_looked_at_the_more_rarely(tell, store, moments):
     assert not poller.poll(states * MANY)
     moments[0] += 1.0
     assert poller.poll(states)
+
+
+def test_runs_start_by_rank_and_then_by_cost(tell):
+    jobs = [Job("a", 1.0, rank=1), Job("b", 9.0, rank=1), Job("c", 2.0)]
+    schedule, backend = tell(jobs, slots=1)
+    assert schedule.execute()
+    assert backend.started == "cba"

@@ -215,6 +215,7 @@ def test_a_file_that_is_missing_or_damaged_is_named(tmp_path, file, content, tol
     ("change", "told"),
     [
         (lambda weights: weights.fill_(math.nan), "NaN or inf"),
+        (lambda weights: weights.double() * 1e300, "NaN or inf"),
         (lambda weights: weights.to(torch.int8), "torch.int8"),
     ],
 )

@@ -42,6 +42,10 @@ def test_the_cause_of_a_failure_is_told_apart(action, cause, outputs):
             "gpu",
         ),
         (
+            "cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate`",
+            "gpu",
+        ),
+        (
             "NCCL error, unhandled cuda error. Last error:\nCuda failure 2 'out of memory'",
             "gpu",
         ),

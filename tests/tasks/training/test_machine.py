@@ -11,7 +11,8 @@ import pytest
 from sweeper.run.backends.ray import Place
 from sweeper.store.code import Code, differing, pin, state_of
 from tasks.process import freeze_gc
-from tests.tasks.jobs import freeze, run_job, science
+from tasks.training import machine
+from tests.tasks.jobs import config, freeze, run_job, science
 
 BLOCK, ROUNDS = 8 * 2**20, 10
 # Count the page faults of allocating and freeing the same blocks, before and after `keep_memory`.
@@ -85,6 +86,19 @@ def test_what_a_block_leaves_is_never_looked_at_by_the_garbage_collector():
     assert gc.isenabled()
     assert gc.get_freeze_count() > 0
     gc.unfreeze()
+
+
+VARIANT = """
+from models.attention.multi_head import MultiHeadAttention
+class Mine(MultiHeadAttention): ...
+"""
+
+
+def test_the_package_of_an_attention_is_recorded(installed):
+    installed("mine", VARIANT, {"headroom.attention": "mine = mine"})
+    named = config({"model.attention": {"name": "mine"}})
+    [made] = machine.code_of(named)["packages"]
+    assert (made["package"], made["version"]) == ("mine", "1.2.3")
 
 
 @pytest.fixture
