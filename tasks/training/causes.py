@@ -2,7 +2,7 @@
 
 import errno
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -23,13 +23,12 @@ class Interruption:
     """A handler of the signals that stop this process.
 
     The first signal raises Interrupted at once. Within `deferred`, it only sets `requested`, and
-    the next call of `check` raises Interrupted. A second Ctrl-C calls the function `at_once`. A
-    second SIGTERM does nothing, because systemd, Slurm and the sweep may each send one.
+    the next call of `check` raises Interrupted. Further signals do nothing, because systemd, Slurm
+    and the sweep may each send one.
     """
 
-    def __init__(self, at_once: Callable[[], None]) -> None:
+    def __init__(self) -> None:
         self.requested = False
-        self._at_once = at_once
         self._deferred = False
 
     def install(self) -> None:
@@ -55,12 +54,8 @@ class Interruption:
             raise Interrupted
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.requested:
-            if number == signal.SIGINT:
-                self._at_once()
-            return
-        self.requested = True
-        if not self._deferred:
+        before, self.requested = self.requested, True
+        if not before and not self._deferred:
             raise Interrupted
 
 

@@ -17,7 +17,7 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,7 @@ class Job:
         if ranks.rank() == 0:
             self._claim()
 
-        self._interruption = Interruption(self._stop_at_once)
+        self._interruption = Interruption()
         if ranks.world() > 1:
             # The other ranks join the attempt of rank 0 and load the same checkpoint.
             first = (self._attempt.path if ranks.rank() == 0 else None, self._resumed)
@@ -78,7 +78,7 @@ class Job:
             if ranks.rank():
                 assert path is not None
                 self._attempt = distributed.SecondaryAttempt(path, Watcher())
-            self._interruption = distributed.SynchronizedStop(self._stop_at_once)
+            self._interruption = distributed.SynchronizedStop()
 
         self._mirror: Mirror | None = None
         self._reading_data = False  # if True, a UserError is about the data
@@ -302,12 +302,6 @@ class Job:
     def _heartbeat(self) -> None:
         while not self._over.wait(HEARTBEAT_SECONDS):
             self._attempt.heartbeat()
-
-    def _stop_at_once(self) -> None:
-        """Exit from a signal handler. Take no lock, because the interrupted thread may hold it."""
-        with suppress(OSError):
-            self._attempt.finish(Cause.INTERRUPTED, "a second Ctrl-C stopped the job")
-        os._exit(INTERRUPTED)
 
 
 def redirected_output(path: Path) -> int:
