@@ -207,7 +207,7 @@ def marks_in_words(points: Collection[Point], *spreads: Spreads) -> list[str]:
 
 
 def one_pretraining(table: Table, points: Collection[Point]) -> list[str]:
-    """Return a sentence if all seeds of a point start from the same run, so that they depend."""
+    """Return a warning, in a list, if all seeds of a point start from one pre-training; else []."""
     parents = {row["run"]: row.get("parent") for row in table.rows}
     for point in points:
         of_seeds = [parents[run] for run in point.runs.values()]

@@ -434,7 +434,7 @@ class RunStore:
         return sorted(name for name in names if (folder / name / "run.json").is_file())
 
     def freeze(self, record: Record) -> Run:
-        """Write the record of a run. If it has one, update the keys that cannot change a result.
+        """Write the record of a run, or update the keys in it that cannot change a result.
 
         `record` checks the config against the hash in the id, so all other keys are equal. The
         record of a finished run stays as it is.
