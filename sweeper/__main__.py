@@ -231,8 +231,10 @@ def judge(console: Terminal, options: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from sweeper.results import scores
-    from sweeper.results.judge import lines
+    from sweeper.results.judge import lines, verdicts_on
+    from sweeper.results.remarks import standing
 
+    notes: list[str] = []
     if options.better is None:
         for name in ("margin", "baseline", "history"):
             value = getattr(options, name)
@@ -240,7 +242,8 @@ def judge(console: Terminal, options: argparse.Namespace) -> int:
                 expected = "no such option for the table of a sweep, whose experiment has its terms"
                 remedy = "leave it out, or judge the rows as scores with --better"
                 raise invalid_value(f"--{name}", value, expected, remedy)
-        verdicts = scores.judge_table(options.scores)
+        table = scores.table_with_claims(options.scores)
+        verdicts, notes = verdicts_on(table), standing(table)
     else:
         history = (
             None if options.history is None else scores.read_scores(options.history)
@@ -256,7 +259,7 @@ def judge(console: Terminal, options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps([asdict(verdict) for verdict in verdicts], indent=1))
     else:
-        for line in lines(verdicts):
+        for line in (*lines(verdicts), *notes):
             console.print_line(line)
     return scores.exit_code(verdicts)
 

@@ -15,7 +15,6 @@ import pandas as pd
 from sweeper.results.decision import Question
 from sweeper.results.design import Contrast
 from sweeper.results.evidence import Evidence
-from sweeper.results.judge import verdicts_on
 from sweeper.results.points import Point
 from sweeper.results.statistics.blocks import share_seeds
 from sweeper.results.table import Data, Table, read_table
@@ -31,8 +30,8 @@ MOST_SEEDS = 200
 _COSTS = {"flops": "training_flops", "seconds": "seconds"}
 
 
-def judge_table(path: Path) -> list[Verdict]:
-    """Return the verdicts on the claims of a table that a sweep wrote.
+def table_with_claims(path: Path) -> Table:
+    """Return a table that a sweep wrote; raise UserError if its experiment has no claims.
 
     The folder of the .csv must also hold its description, `<experiment>.json`.
     """
@@ -49,7 +48,7 @@ def judge_table(path: Path) -> list[Verdict]:
             f"The experiment of {path} has no claims; add `claims` to the experiment's yaml, and "
             "repeat the sweep."
         )
-    return verdicts_on(table)
+    return table
 
 
 def judge_scores(

@@ -9,10 +9,11 @@ import pytest
 
 from sweeper.__main__ import main
 from sweeper.results.judge import verdicts_on
-from sweeper.results.scores import MOST_ROWS, exit_code, judge_scores, judge_table
+from sweeper.results.scores import MOST_ROWS, exit_code, judge_scores, table_with_claims
 from sweeper.results.table import MixedCode, write_table
 from sweeper.results.verdict import Decision
 from sweeper.store.errors import UserError
+from sweeper.store.registry import ROOT
 from tests.sweeper.results.synthetic import figure1, finetuned
 
 SUPPORTED, NOT, SAME, OPEN = Decision
@@ -139,13 +140,20 @@ TABLES = {
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_that_a_sweep_wrote_has_the_verdicts_of_its_page(name, tmp_path):
     table = TABLES[name]()
+    kept = table_with_claims(write_table(tmp_path, table))
     expected, judged = (
-        [(one.claim, one.verdict, one.measure) for one in verdicts]
-        for verdicts in (verdicts_on(table), judge_table(write_table(tmp_path, table)))
+        [(one.claim, one.verdict, one.measure) for one in verdicts_on(each)]
+        for each in (table, kept)
     )
     assert judged == expected
     decided = any(verdict is SUPPORTED for _, verdict, _ in expected)
     assert decided == (name == "trained")
+
+
+def test_language_models_are_compared_with_n_gram_models(capsys):
+    kept = ROOT / "docs/results/night/bottleneck-local-night-novels.csv"
+    assert main(["judge", str(kept)]) == 0
+    assert "All models are between bigram and trigram." in capsys.readouterr().out
 
 
 def test_each_metric_may_go_its_own_way():
