@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sweeper.stages.terminal import print_lines
 from sweeper.store.errors import UserError, sanitize
 from sweeper.store.numbers import clock
 from sweeper.store.plans import command_of, in_words, planned
@@ -160,7 +161,7 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
 
     commands = {line.experiment: line.command for line in found}
     for name, command in commands.items():
-        console.print(Text(sanitize(f"{name}: {command}", 1000)), soft_wrap=True)
+        print_lines(console, sanitize(f"{name}: {command}", 1000))
 
     quiet = () if every else (State.NEW, State.DONE)
     listed = [line for line in runs.values() if line.state not in quiet]

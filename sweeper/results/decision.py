@@ -302,9 +302,9 @@ class Question:
             depends = self.decision is not self._decision(chosen)
             obstacle = self.obstacle or (_DEPENDS if depends else None)
             text = explain(self.decision, listed, self.terms, obstacle, price)
-            remarks = [why_no_speedup(self.evidence, self.contrasts)]
-            if isinstance(self.statement, All):
-                remarks.insert(0, self.statement.left_out)
+            statement = self.statement
+            left_out = statement.left_out if isinstance(statement, All) else ""
+            remarks = (left_out, why_no_speedup(self.evidence, self.contrasts))
             text = " ".join([text, *filter(None, remarks)])
         return Verdict(self.name, self.decision, text, numbers, self.measure)
 
