@@ -315,9 +315,8 @@ def _pairs(evidence: Evidence, one: Point, other: Point, pair: str) -> str:
         return f" The arms have {sizes}; the comparison does not pair them by {pair}."
     words = f" The comparison rests on {plural(int((own & others).sum()), 'pair')}."
     if alone := int((own ^ others).sum()):
-        rows = plural(alone, "row")
         words += (
-            f" Without a partner of the same {pair}, and used only for the spread and the costs: "
-            f"{rows}."
+            f" Rows without a partner of the same {pair} are used only for the spread and the "
+            f"costs: {alone}."
         )
     return words

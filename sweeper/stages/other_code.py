@@ -73,7 +73,7 @@ def of_other_code(
         return found[id]
 
     def differences(id: str) -> list[str] | None:
-        """Return the files that changed since a run ended or began; None if this is unknown."""
+        """Return the files that changed since a run was trained; None if this is unknown."""
         status, parent = statuses[id], plan.runs[id].parent
         if not status.attempt or status.state not in _ENDED:
             return []

@@ -296,8 +296,8 @@ class Run:
     def begin_anew(self) -> None:
         """Reset the run, so that the next attempt starts from step 0.
 
-        A finished run keeps its result in the folder of the attempt. Checkpoints are deleted. A
-        finished run has some if it was killed before it could delete them.
+        Move the result of a finished run into the folder of its attempt. Delete all checkpoints. A
+        finished run still has checkpoints if it was killed before it could delete them.
         """
         for path in self.checkpoints():
             path.unlink(missing_ok=True)

@@ -19,7 +19,7 @@ def optimizer(module: Any, section: OptimizerSection) -> Optimizer:
     momentum is 0.95.
     """
     embeddings = {id(weight) for weight in module.embedding_parameters()}
-    # The content bias of collaborative attention is a matrix.
+    # Leave out biases by name, because the content bias of collaborative attention is a matrix.
     trained = [
         weight
         for name, weight in module.named_parameters()

@@ -44,7 +44,8 @@ class Contexts(TaskData):
     # The model has one head for each row, so every device computes all rows.
     separable = False
 
-    # Training uses the batch, too, but a validation may be the first to ask for it.
+    # A validation may be the first to ask for the batch. Leave its inference mode, because training
+    # uses the same tensors.
     @functools.cached_property
     @torch.inference_mode(False)
     def _batch(self) -> Batch:

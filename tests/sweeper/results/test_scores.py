@@ -170,7 +170,7 @@ def test_each_metric_may_go_its_own_way():
     [
         (
             lambda table: table[:-1],
-            "and used only for the spread and the costs: 1 row.",
+            "are used only for the spread and the costs: 1.",
         ),
         (
             lambda table: table.assign(seed=range(12)),
