@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -152,6 +153,17 @@ def test_the_lock_of_a_dead_process_is_taken_over(tmp_path):
     with liveness.held(tmp_path / "data"):
         assert (tmp_path / "data.lock-0002").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["data.lock-0001"]
+
+
+def test_a_holder_that_releases_the_lock_and_ends_leaves_no_second_lock(tmp_path):
+    class Ending(Watcher):
+        def alive(self, name, info, heartbeat):
+            Path(name).unlink()
+            return False
+
+    publish_json(tmp_path / "data.lock-0001", {**identity(), "beat": 0})
+    with liveness.held(tmp_path / "data", Ending()):
+        assert [path.name for path in tmp_path.iterdir()] == ["data.lock-0001"]
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 99, b'{"boot": 7}'], ids=repr)
