@@ -365,7 +365,7 @@ def price(verdict: Verdict) -> str:
 def changed(found: Iterable[Kept], reasons: Mapping[str, str]) -> str:
     """Return a table of the verdicts that differ from those of the replaced record.
 
-    `reasons` says why, keyed by "experiment.claim".
+    `reasons` says why, keyed by "experiment.claim" or "experiment.claim, scale, text".
     """
     rows = []
     for one in found:
@@ -374,8 +374,9 @@ def changed(found: Iterable[Kept], reasons: Mapping[str, str]) -> str:
             now = today.get((before.claim, before.measure))
             if now is None or now.verdict is not before.verdict:
                 what = answer(now) if now else "not asked"
-                why = reasons.get(f"{one.experiment}.{before.claim}", "")
                 where = f"{one.scale}, {one.column}".removesuffix(", ")
+                key = f"{one.experiment}.{before.claim}"
+                why = reasons.get(f"{key}, {where}") or reasons.get(key, "")
                 place = (one.experiment, f"`{before.claim}`", where)
                 rows.append((*place, answer(before), what, why))
     head = ("experiment", "claim", "scale and text", "before", "now", "why")

@@ -113,6 +113,7 @@ def test_each_number_in_words_is_in_a_record_or_in_a_table_made_from_records(pat
     text = path.read_text("utf-8")
     made = [*MADE.findall(text), *MADE.findall(LENGTHS.read_text("utf-8"))]
     made += [(RESULTS / name).read_text("utf-8") for name in ("README.md", "points.md")]
+    made += [one.read_text("utf-8") for one in path.parent.glob("*.claims.json")]
     known = {*DECIMAL.findall(" ".join(made))}
     intervals = re.sub(r"\[(-?[\d.]+), (-?[\d.]+)\]", r"(\1 to \2)", " ".join(made))
     effects = {*EFFECT.findall(intervals)}
