@@ -218,8 +218,9 @@ class PreparedData(TaskData):
             self._check_source()
             make_directory(folder)
             for unfinished in folder.rglob(".*.tmp"):  # a killed process left them
-                unfinished.unlink()
+                unfinished.unlink(missing_ok=True)
             self.make(folder)
+            self._check_source()  # the text may have changed meanwhile
             write_digests(folder, self._code())
 
     def _check_source(self) -> None:

@@ -19,6 +19,7 @@ from sweeper.store.asked import HISTORY, note_forgotten
 from sweeper.store.errors import UserError, as_typed, sanitize
 from sweeper.store.numbers import plural
 from sweeper.store.plans import (
+    changing_plans,
     damaged,
     path_of,
     planned,
@@ -76,21 +77,8 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
         UserError: nothing has this name, a sweep that may need the runs is training, a plan that
             may need them cannot be read, or there is no terminal to ask in. Nothing was removed.
     """
-    for unreadable in damaged(outputs):
-        raise unreadable
-    store, known = RunStore(outputs), plans(outputs)
-    if "/" in name:
-        name = run_of_words(outputs, name)
-    removal = _experiment(outputs, known, name) or _run(store, known, name)
-    if run := store.in_training(removal.related):
-        raise UserError(
-            f"{sanitize(name)} cannot be removed while run {run} is in training. Stop its sweep "
-            "first."
-        )
-
-    mirrored = [path for run in removal.runs for path in mirrors.folders(outputs, run)]
-    removal = replace(removal, files=[*removal.files, *mirrored])
-
+    store = RunStore(outputs)
+    removal = _removal(store, name)
     print_lines(console, *_listed(store, removal))
 
     if not yes:
@@ -105,7 +93,22 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
         if answer.strip().lower() not in ("y", "yes"):
             return False
 
+    with changing_plans(outputs):
+        # Another command may have planned or trained runs while this one asked.
+        if _removal(store, name) != removal:
+            raise UserError(
+                f"Nothing of {sanitize(name)} was removed, because its plans or files changed "
+                "after they were listed. Repeat the command."
+            )
+        _remove(store, name, removal)
+    return True
+
+
+def _remove(store: RunStore, name: str, removal: _Removal) -> None:
+    """Remove runs and files, and change the plans. Every step can be repeated after a kill."""
+    outputs = store.outputs
     done = [run for run in removal.runs if store.run(run).result() is not None]
+    note_forgotten(outputs, name, removal.forgotten, done)
     # Move everything into a temporary folder first, so that a killed command never leaves half a
     # run. Change the plans last, so that the command can be repeated.
     for left in outputs.glob(".forget.*.tmp"):
@@ -116,11 +119,28 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
         gone = [*(store.run(run).path for run in removal.runs), *removal.files]
         for number, path in enumerate(path for path in gone if path.exists()):
             path.rename(Path(folder) / str(number))
-
-    note_forgotten(outputs, name, removal.forgotten, done)
     for plan in removal.plans:
         rewrite(outputs, plan)
-    return True
+
+
+def _removal(store: RunStore, name: str) -> _Removal:
+    """Return what to remove with an experiment or a run. Raise UserError if nothing may be removed.
+
+    The reason is an unreadable plan, a run in training, or an unknown name.
+    """
+    for unreadable in damaged(store.outputs):
+        raise unreadable
+    known = plans(store.outputs)
+    removal = _experiment(store.outputs, known, name) or _run(store, known, name)
+    if run := store.in_training(removal.related):
+        raise UserError(
+            f"{sanitize(name)} cannot be removed while run {run} is in training. Stop its sweep "
+            "first."
+        )
+    mirrored = [
+        path for run in removal.runs for path in mirrors.folders(store.outputs, run)
+    ]
+    return replace(removal, files=[*removal.files, *mirrored])
 
 
 def _experiment(outputs: Path, known: Sequence[Plan], name: str) -> _Removal | None:
@@ -151,6 +171,8 @@ def _experiment(outputs: Path, known: Sequence[Plan], name: str) -> _Removal | N
 
 
 def _run(store: RunStore, known: Sequence[Plan], name: str) -> _Removal:
+    if "/" in name:
+        name = run_of_words(store.outputs, name)
     if not (store.run(name).path / "run.json").is_file():
         if not known:
             planned(store.outputs)  # raises UserError, since there is no plan

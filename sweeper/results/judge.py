@@ -36,15 +36,24 @@ def judge(
     Raises:
         UserError: a claim or a metric is unknown.
     """
-    found = {}
-    for table in tables:
+    found = verdicts_by_name(tables, faults)
+    for table in (one for one in tables if one.name in found):
         with collect_errors(faults, table.name):
-            verdicts = verdicts_on(table)
-            data = [asdict(verdict) for verdict in verdicts]
+            data = [asdict(verdict) for verdict in found[table.name]]
             about = {"format": 2, "experiment": table.name, "metric": table.metric}
             text = as_json(about | {"verdicts": data})
             publish_made(exported(outputs, table, ".claims.json"), text)
-            found[table.name] = verdicts
+    return found
+
+
+def verdicts_by_name(
+    tables: Sequence[Table], faults: Faults | None = None
+) -> dict[str, list[Verdict]]:
+    """Return the verdicts on each table, without writing them. See `judge`."""
+    found = {}
+    for table in tables:
+        with collect_errors(faults, table.name):
+            found[table.name] = verdicts_on(table)
     return found
 
 

@@ -317,15 +317,16 @@ class Schedule:
         )
         if not hung or status.state not in (State.INTERRUPTED, State.FAILED):
             return status
-        run.attempts()[-1].finish(Cause.HANG, hung, overrule=True)
+        run.attempt(status.attempt).finish(Cause.HANG, hung, overrule=True)
         return run.status()
 
     def _settle(self, state: JobState) -> None:
         """Move a job that ended to its next phase: done, failed, stopped, or waiting to restart."""
         status = self._final_status(state)
-        if status.state is State.RUNNING and state.handle is not None:
+        if status.state is State.RUNNING:
             # Another sweep's job trains the run, or the backend has lost this sweep's job.
-            self._adopt(state)
+            if state.handle is not None:
+                self._adopt(state)
             return
 
         step = (status.heartbeat or {}).get("step", 0)

@@ -144,8 +144,8 @@ class SlurmBackend(Backend):
         self._jobs: list[SlurmJob] = []
         # The job of each submitted run, by handle.
         self._of: dict[int, SlurmJob] = {}
-        # The names of the jobs that were queued before this sweep, by id. None until Slurm answers.
-        self._earlier: dict[str, str] | None = None
+        # The names of the queued jobs at the last poll, by id. None until Slurm answers.
+        self._queued: dict[str, str] | None = None
         self._handles = itertools.count(1)
         self._next_poll = 0.0
         self.slots = self._options.jobs * self._options.runs_per_job
@@ -158,31 +158,30 @@ class SlurmBackend(Backend):
 
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
         """Return a free slot. Return None until Slurm has reported its queue."""
-        if self._earlier is None:
-            queued = queue()
-            self._silent = queued is None
-            if queued is None:
-                return None
-            self._earlier = {
-                id: name for id, (state, name) in queued.items() if state not in OVER
-            }
+        if self._queued is None and self._poll() is None:
+            return None
         return free[0] if free else None
+
+    def _poll(self) -> dict[str, str] | None:
+        """Return the state of each queued job by id. Return None if Slurm does not answer."""
+        found = queue()
+        self._silent = found is None
+        if found is None:
+            return None
+        self._queued = {
+            id: name for id, (state, name) in found.items() if state not in OVER
+        }
+        return {id: state for id, (state, _) in found.items()}
 
     def start(self, run: Path, slot: int, after: int | None = None) -> int:
         """Return a new handle for a run.
 
-        If an earlier sweep has submitted the run and its job is still queued, wait for that job.
+        If another sweep has submitted the run and its job is still queued, wait for that job.
         Otherwise submit the run at the next call of `ended`.
         """
         handle, path = next(self._handles), run.resolve()
         self._runs[handle] = QueuedRun(path, Resources.of_record(path), after)
-        if earlier := self._earlier_job(path):
-            job = next((known for known in self._jobs if known.id == earlier), None)
-            if job is None:
-                job = SlurmJob(earlier, {}, self._of.get(after or 0))
-                self._jobs.append(job)
-            self._put(handle, job)
-        else:
+        if not self._joined(handle):
             self._waiting.append(handle)
         return handle
 
@@ -190,12 +189,22 @@ class SlurmBackend(Backend):
         job.runs[handle] = self._runs[handle].path
         self._of[handle] = job
 
-    def _earlier_job(self, run: Path) -> str:
-        """Return the id of the job that an earlier sweep queued for a run, or "" if none did."""
-        last = read_object(job_file(run), keys=("job", "name"))
-        if last is None or (self._earlier or {}).get(last["job"]) != last["name"]:
-            return ""
-        return str(last["job"])
+    def _joined(self, handle: int) -> bool:
+        """If another sweep has queued a job for a run, let the run wait for it and return True."""
+        run = self._runs[handle]
+        last = read_object(job_file(run.path), keys=("job", "name"))
+        if last is None or (self._queued or {}).get(last["job"]) != last["name"]:
+            return False
+        # In a copy of the outputs folder, the job trains the run of the original folder.
+        if last.get("folder", str(run.path)) != str(run.path):
+            return False
+        id = str(last["job"])
+        job = next((known for known in self._jobs if known.id == id), None)
+        if job is None:
+            job = SlurmJob(id, {}, self._of.get(run.after or 0))
+            self._jobs.append(job)
+        self._put(handle, job)
+        return True
 
     def ended(self, timeout: float) -> list[int]:
         """Submit waiting runs, sleep for `timeout` seconds, and return handles of ended runs."""
@@ -206,13 +215,11 @@ class SlurmBackend(Backend):
         over, self._dropped = self._dropped, []
         if not due:
             return over
-        queued = queue()
+        states = self._poll()
         self._next_poll = time.monotonic() + self._options.poll_s
-        self._silent = queued is None
-        if queued is None:
+        if states is None:
             return over  # Slurm does not answer, so assume that all jobs continue
 
-        states = {id: state for id, (state, _) in queued.items()}
         if forgotten := {job.id for job in self._jobs} - states.keys():
             states |= read_accounts(forgotten)
         for job in self._jobs:
@@ -229,7 +236,6 @@ class SlurmBackend(Backend):
             del self._of[handle]
             self._waiting.append(handle)
         job.runs = {}
-        (self._earlier or {}).pop(job.id, None)
         return ended
 
     def begun(self, job: int) -> bool:
@@ -278,6 +284,10 @@ class SlurmBackend(Backend):
     def _submit_waiting(self) -> None:
         """Submit each group of waiting runs as a job array, until Slurm refuses one."""
         self._refusal = ""
+        if self._waiting and len(self._jobs) < self._options.jobs:
+            # Another sweep may have submitted some of the runs since the last poll.
+            self._poll()
+            self._waiting = [one for one in self._waiting if not self._joined(one)]
         for (needed, parent), runs in self._groups().items():
             # A job on several nodes trains a single run, with one task on each node.
             each = self._options.runs_per_job if needed.nodes == 1 else 1
@@ -564,7 +574,8 @@ def _write_job_files(
 ) -> None:
     for runs, job in zip(jobs, ids, strict=True):
         for run in runs:
-            publish_json(job_file(run), {"job": job, "name": name})
+            known = {"job": job, "name": name, "folder": str(run)}
+            publish_json(job_file(run), known)
 
 
 def _rows(*command: str) -> list[list[str]] | None:

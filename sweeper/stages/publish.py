@@ -13,7 +13,7 @@ from rich.console import Console
 
 from sweeper.plan.experiment import SUFFIX
 from sweeper.results.collect import collect, write_tables
-from sweeper.results.judge import Verdicts, judge, lines
+from sweeper.results.judge import Verdicts, judge, lines, verdicts_by_name
 from sweeper.results.paper_tables import summarise
 from sweeper.results.summary import brief
 from sweeper.results.table import RunFiles, Table, exported
@@ -59,8 +59,13 @@ class LivePage(ExitStack):
 
         began, faults = time.thread_time(), Faults()
         with suppress(UserError, OSError):  # print_everything reports the error
-            found = collect_and_judge(self._outputs, None, faults=faults)
-            write_report(self._outputs, *found, refresh_s=refresh_s, faults=faults)
+            # Write no tables. Another sweep may have written newer ones meanwhile.
+            tables = collect(self._outputs, None, faults)
+            verdicts = verdicts_by_name(tables, faults)
+            judged = [table for table in tables if table.name in verdicts]
+            write_report(
+                self._outputs, judged, verdicts, refresh_s=refresh_s, faults=faults
+            )
         pause = (time.thread_time() - began) / PAGE_SHARE / self._slots
         self._due = time.monotonic() + max(PAGE_S, pause)
 
@@ -128,7 +133,7 @@ def print_everything(
 
     rest = [name for name in newest(outputs) if name not in experiments]
     others = collect(outputs, rest, faults) if rest else []
-    verdicts = {**judge(outputs, others, faults), **verdicts}
+    verdicts = {**verdicts_by_name(others, faults), **verdicts}
     every = [table for table in (*tables, *others) if table.name in verdicts]
     page = write_report(outputs, every, verdicts, faults=faults)
     # A figure that failed above fails again when the page is written. Print its error only once.

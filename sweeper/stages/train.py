@@ -1,5 +1,6 @@
 """Train the runs of a plan, after writing their records and preparing their data."""
 
+import secrets
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ from sweeper.store.code import Code, pin
 from sweeper.store.errors import NOTE, OTHER_CODE, UserError, sanitize
 from sweeper.store.files import make_directory, publish, read_bytes
 from sweeper.store.identity import digest_of
-from sweeper.store.plans import replaced, write_plan
+from sweeper.store.plans import changing_plans, replaced, write_plan
 from sweeper.store.runs import RunStore, State
 
 
@@ -60,7 +61,8 @@ def prepare(
     for run, config in configs.items():
         distinct.setdefault(digest_of([config["data"], config["task"]]), run)
 
-    log = store.outputs / "data" / "prepare.log"
+    # Each process has a log of its own, since several sweeps may prepare data at the same time.
+    log = store.outputs / "data" / f"prepare-{secrets.token_hex(4)}.log"
     for run in (run for digest, run in distinct.items() if digest not in known):
         make_directory(log.parent)
         publish(log, "", durable=False)
@@ -83,11 +85,12 @@ def prepare(
             raise UserError(
                 f"the data cannot be prepared: {sanitize(reason)} (log: {log})"
             )
+        log.unlink()
     known |= distinct.keys()
 
 
 def _note(line: str, *, retrain: bool) -> str | None:
-    """Return what to print for a line of prepare.log, or None.
+    """Return what to print for a line of a preparation's log, or None.
 
     Raise UserError if other code prepared the data and `retrain` is set.
     """
@@ -201,10 +204,12 @@ class Executor:
         The old result of a parent shows that its children must be trained again. So it is removed
         last, in case the sweep is killed halfway.
         """
-        again = self.other_code(plan).again
-        for run in reversed(left):
-            if run in again:
-                self.store.run(run).begin_anew()
+        # Without the lock, another sweep with this option could train a run in between.
+        with changing_plans(plan.outputs):
+            again = self.other_code(plan).again
+            for run in reversed(left):
+                if run in again:
+                    self.store.run(run).begin_anew()
 
     def freeze(
         self, plan: Plan, estimate: Mapping[str, float], rounds: Rounds = ()
@@ -302,16 +307,17 @@ def freeze(
         rounds: the rounds that came before this plan.
     """
     store.check_writable()
-    for run in plan.runs.values():
-        store.freeze(run)
     data = plan.as_data(rounds)
-    for name in replaced(plan.outputs, data):
-        for path in files_made_of(plan.outputs, name):
-            path.unlink()
-    asked = _asked_late(plan, store, data)
     known = {run: seconds for run, seconds in estimate.items() if seconds}
-    about = {"asked": asked} if asked else {}
-    write_plan(plan.outputs, {**data, "estimate": known, **about})
+    with changing_plans(plan.outputs):
+        for run in plan.runs.values():
+            store.freeze(run)
+        for name in replaced(plan.outputs, data):
+            for path in files_made_of(plan.outputs, name):
+                path.unlink(missing_ok=True)
+        asked = _asked_late(plan, store, data)
+        about = {"asked": asked} if asked else {}
+        write_plan(plan.outputs, {**data, "estimate": known, **about})
 
 
 def _asked_late(

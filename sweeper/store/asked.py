@@ -152,7 +152,11 @@ def note_forgotten(
         done: the ids of the runs that were done.
     """
     when = datetime.now(UTC).isoformat(timespec="seconds")
-    with (outputs / HISTORY).open("a", encoding="utf-8") as file:
+    path = outputs / HISTORY
+    text = path.read_text("utf-8") if path.exists() else ""
+    with path.open("a", encoding="utf-8") as file:
+        if text and not text.endswith("\n"):  # a killed process left half a line
+            file.write("\n")
         for plan in forgotten or [{"experiments": {}, "points": []}]:
             kept = {
                 key: plan[key]

@@ -48,8 +48,8 @@ def collect_errors(faults: Faults | None, name: str) -> AbstractContextManager[N
     return nullcontext() if faults is None else faults.of(name)
 
 
-# A process that prepares data writes prepare.log. The sweep searches this log for lines that begin
-# with NOTE or OTHER_CODE, and prints them for the user.
+# A process that prepares data writes a log. The sweep searches this log for lines that begin with
+# NOTE or OTHER_CODE, and prints them for the user.
 NOTE = "note: "
 OTHER_CODE = "prepared by other code: "  # a folder of prepared data follows
 

@@ -263,7 +263,7 @@ def _acquire(path: Path, watcher: Watcher) -> Path | None:
             return None
         # The holder may have released the lock before it ended. Then numbers start again at 1, and
         # the next number would be a second lock.
-        if (read_heartbeat(newest) or {}) != holder:
+        if not newest.exists() or (read_heartbeat(newest) or {}) != holder:
             return None
     own = path.with_name(f"{path.name}.lock-{number + 1:04d}")
     first = {**identity(), "beat": 0}

@@ -8,7 +8,7 @@ import itertools
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Required
 
@@ -17,6 +17,7 @@ from typing_extensions import TypedDict
 
 from sweeper.store import files
 from sweeper.store.errors import UserError, as_typed, invalid_value, sanitize
+from sweeper.store.liveness import held
 from sweeper.store.registry import ROOT
 from sweeper.store.runs import Run
 
@@ -81,6 +82,11 @@ def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
         if files.publish_with_checksum(path, value):
             break
     return path
+
+
+def changing_plans(outputs: Path) -> AbstractContextManager[None]:
+    """Return a lock, for commands that change plans, or the records that plans need."""
+    return held(outputs / "plans")
 
 
 def path_of(outputs: Path, plan: Mapping[str, Any]) -> Path:

@@ -58,8 +58,9 @@ def supervise(run: Run, trainer: Mapping[str, Any], train: Callable[[str], int])
         pass_signals_on(ranks.processes)
         code = exit_code_of(ranks)
     if code == -signal.SIGKILL:
-        # The other ranks may have recorded a lost connection. Replace it with the true cause.
-        for attempt in run.attempts()[before:]:
+        # The other ranks may have recorded a lost connection. Replace it with the true cause. Later
+        # attempts belong to other jobs.
+        for attempt in run.attempts()[before : before + 1]:
             attempt.finish(Cause.KILLED, overrule=True)
     return code if code >= 0 else 1
 

@@ -1,7 +1,9 @@
 """Tests that no sweep replaces another sweep's table or figure without saying so."""
 
 import io
+import json
 import re
+from unittest.mock import Mock
 
 import pytest
 from rich.console import Console
@@ -11,6 +13,7 @@ from sweeper.plan.planner import Planner
 from sweeper.stages.decide import check_claims
 from sweeper.stages.publish import print_everything
 from sweeper.stages.train import freeze
+from sweeper.store.asked import HISTORY
 from sweeper.store.plans import command_of, plans, replaced
 from sweeper.store.runs import RunStore
 from tests.end_to_end.test_sweep import rows
@@ -196,6 +199,33 @@ def test_nothing_goes_in_training_or_unconfirmed(sweep, outputs, monkeypatch, ca
         assert forget(outputs, name, "--yes") == 2
         assert "is in training. Stop its sweep first" in capsys.readouterr().err
     assert sorted(outputs.rglob("*")) == before
+
+
+def test_nothing_goes_if_another_sweep_planned_it_before_the_answer(
+    sweep, outputs, monkeypatch, capsys
+):
+    sweep("name=mine model.heads=2,4")
+    every = RunStore(outputs).ids()
+
+    def answer(_):
+        sweep("name=other model.heads=4,8")
+        return "y"
+
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", answer)
+    assert forget(outputs, "mine") == 2
+    assert "Nothing of mine was removed" in capsys.readouterr().err
+    assert {*every} < {*RunStore(outputs).ids()}
+
+
+def test_the_history_is_written_before_anything_goes(sweep, outputs, monkeypatch):
+    sweep("name=mine model.heads=2,4")
+    stopped = Mock(side_effect=KeyboardInterrupt)
+    monkeypatch.setattr("pathlib.Path.rename", stopped)
+    assert forget(outputs, "mine", "--yes") == 130
+    [line] = (outputs / HISTORY).read_text().splitlines()
+    assert json.loads(line)["done"] == RunStore(outputs).ids()
 
 
 def test_a_run_is_named_by_the_words_that_status_prints(sweep, outputs, capsys):

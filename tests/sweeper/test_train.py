@@ -162,6 +162,15 @@ def test_runs_of_other_code_do_not_train_again_on_data_that_it_prepared(
     assert ("note: other code prepared" in capsys.readouterr().out) is not retrain
 
 
+def test_sweeps_that_prepare_data_at_once_do_not_share_a_log(tmp_path, capsys):
+    note = "note: MNLI, train: only 5 of 6 rows are kept.\n"
+    first, second = fake_process(0, note), fake_process(0)
+    first.exit_code.side_effect = lambda job: prepared(tmp_path, second) or 0
+    prepared(tmp_path, first)
+    assert capsys.readouterr().out == note
+    assert [*(tmp_path / "data").iterdir()] == []
+
+
 def test_it_ends_with_the_sweep_that_waits_for_it(tmp_path):
     process = fake_process(KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):

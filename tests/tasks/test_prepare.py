@@ -154,6 +154,16 @@ def test_files_are_read_once_until_one_looks_changed(of, monkeypatch):
     assert read == [*first, touched]
 
 
+def test_a_text_that_changes_while_it_is_prepared_is_refused(of, tmp_path, monkeypatch):
+    changes, _, _ = of
+    planned = data(changes, tmp_path).source()[0]
+    prepared = data({**changes, "data.digest": planned}, tmp_path)
+    digests = iter([(planned, ""), ("another", "")])
+    monkeypatch.setattr(prepared, "source", lambda: next(digests))
+    assert "restore the old text" in refusal(prepared.prepare_data)
+    assert not (prepared.folder / DIGESTS).exists()
+
+
 def test_a_job_trains_on_nothing_that_was_changed(outputs):
     folder = prepared_folder(outputs)
     rows = folder / "test" / "rows.uint16"

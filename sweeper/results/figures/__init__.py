@@ -7,6 +7,7 @@ has no effect.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -41,11 +42,14 @@ def write_figures(
     written = []
     for table in tables:
         with collect_errors(faults, table.name):
-            for kind, data in _drawn(table, KINDS).items():
+            drawn = _drawn(table, KINDS)
+            for kind, data in drawn.items():
                 path = _file(into, table, kind)
                 publish_made(path, data)
                 written.append(path)
-            publish_made(_mark(into, table), _digest(into, table))
+            # Another process may have written these files since, so do not read them.
+            digests = [hashlib.sha256(data).hexdigest() for data in drawn.values()]
+            publish_made(_mark(into, table), _digest(table, digests))
     return written
 
 
@@ -63,7 +67,8 @@ def svg_of(outputs: Path, table: Table) -> str:
 def is_drawn(into: Path, table: Table) -> bool:
     """Return whether a figure's files are unchanged, and this code drew them from this table."""
     with suppress(OSError):
-        return read_bytes(_mark(into, table)) == _digest(into, table).encode()
+        files = [digest_of_file(_file(into, table, kind)) for kind in KINDS]
+        return read_bytes(_mark(into, table)) == _digest(table, files).encode()
     return False
 
 
@@ -81,9 +86,11 @@ def _mark(into: Path, table: Table) -> Path:
     return into / "figures" / f".{stem(table.name)}.drawn"
 
 
-def _digest(into: Path, table: Table) -> str:
-    """Return a digest of a table, of the code that draws it, and of the files of its figure."""
-    files = [digest_of_file(_file(into, table, kind)) for kind in KINDS]
+def _digest(table: Table, files: Sequence[str]) -> str:
+    """Return a digest of a table, of the code that draws it, and of its figure.
+
+    `files` has the digest of the figure's file of each kind.
+    """
     # The number of the plan is not in the figure or its caption, so leave it out.
     about = {key: own for key, own in table.provenance.items() if key != "number"}
     code = table.code and asdict(table.code)

@@ -201,6 +201,8 @@ class Place:
         self._process = subprocess.Popen(
             self._command, cwd=self._root, env=own, start_new_session=True
         )
+        if self._asked_to_stop:  # `signal` was called before the process existed
+            self._process.terminate()
         return self._process.wait()
 
     def signal(self, number: int) -> None:

@@ -157,6 +157,24 @@ def test_a_figure_is_out_of_date_after_its_code_changed(tmp_path, monkeypatch):
     assert not figures.is_drawn(tmp_path, table)
 
 
+def test_a_figure_that_another_process_wrote_meanwhile_is_out_of_date(
+    tmp_path, monkeypatch
+):
+    grid(tmp_path)
+    [table] = collect(tmp_path)
+
+    publish_made = figures.publish_made
+
+    def published(path, data):
+        publish_made(path, data)
+        if path.suffix == ".svg":
+            publish_made(path, b"drawn from an older table")
+
+    monkeypatch.setattr(figures, "publish_made", published)
+    figures.write_figures(tmp_path, [table])
+    assert not figures.is_drawn(tmp_path, table)
+
+
 def mirrored(sweep, experiment, mode="offline"):
     """Return the sweep with runs that are mirrored to W&B."""
     for record in sweep.records.values():
@@ -214,6 +232,7 @@ def test_the_page_lives_while_a_sweep_trains_and_is_whole_once_it_is_stopped(
         return {run["state"] for run in content_of(page)["runs"].values()}
 
     results.write()
+    assert not (tmp_path / "tables").exists(), "another sweep may write them"
     assert f'name="refresh" content="{publish.PAGE_S:.0f}"' in page.read_text()
     assert states() == {"done", "new"}
     few(seeds=2).write(tmp_path)  # the other runs end meanwhile

@@ -6,13 +6,14 @@ import signal
 from copy import deepcopy
 from functools import partial
 from itertools import count
+from unittest.mock import Mock
 
 import pytest
 from rich.console import Console
 
 from sweeper.run.backend import Job
 from sweeper.run.failures import DUMP, Watchdog, hours
-from sweeper.run.schedule import MANY, StatusPoller
+from sweeper.run.schedule import MANY, Phase, StatusPoller
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.stages.publish import print_unfinished
 from sweeper.store.runs import State
@@ -152,6 +153,16 @@ def test_a_job_whose_server_is_gone_but_which_lives_is_adopted(living, store):
     backend.ended = lambda timeout: [1]
     assert schedule.execute()
     assert len(backend.started) == len(attempts) == 1
+
+
+def test_a_run_that_trains_again_when_it_is_settled_has_not_failed(living, store):
+    schedule, _, _ = living()
+    state = schedule.states["a"]
+    store.run("a").claim({})  # another sweep has begun it again
+    schedule._move(state, Phase.RUNNING)
+    state.own = True
+    schedule._settle(state)
+    assert state.phase is Phase.RUNNING
 
 
 def test_starts_of_a_job_that_seemed_to_live_on_count_too(living):
@@ -308,6 +319,28 @@ def test_a_hanging_run_is_signalled_said_to_hang_and_started_again(living, store
     sent = [number for _, number in backend.signals]
     assert sent == [DUMP, signal.SIGTERM, signal.SIGKILL]
     assert claimed[0].exit()["cause"] == "hang"
+
+
+def test_a_hang_is_noted_in_no_attempt_that_another_sweep_has_begun(
+    living, store, monkeypatch
+):
+    schedule, _, _ = living()
+    state, run = schedule.states["a"], store.run("a")
+    first = run.claim({})
+    first.finish("interrupted")
+    schedule.watchdog = Mock(hung=lambda name: "no progress")
+    status = type(run).status
+
+    def then(self):
+        found = status(self)
+        if len(run.attempts()) == 1:
+            run.claim({})
+        return found
+
+    monkeypatch.setattr(type(run), "status", then)
+    schedule._settle(state)
+    first, second = run.attempts()
+    assert (first.exit()["cause"], second.exit()) == ("hang", None)
 
 
 TRAINER = {"accelerator": "gpu", "devices": 2, "num_nodes": 1, "threads": 1}

@@ -209,6 +209,27 @@ def test_a_run_that_an_earlier_sweep_submitted_is_followed(cluster):
     assert slurm.submitted == ["a"], "its job is over, so it has a new one"
 
 
+def test_a_run_that_another_sweep_submits_meanwhile_is_followed(cluster):
+    slurm = cluster()
+    slurm.start("a")
+    make_directory(slurm.outputs / "slurm")
+    publish_json(job_file(slurm.outputs / "runs" / "a"), {"job": "9", "name": "batch"})
+    slurm.states = {"9": "PENDING"}
+    slurm.poll()
+    assert slurm.submitted == []
+
+
+def test_a_copy_of_the_outputs_does_not_follow_the_jobs_of_the_original(cluster):
+    slurm = cluster()
+    make_directory(slurm.outputs / "slurm")
+    original = {"job": "9", "name": "batch", "folder": "/original/runs/a"}
+    publish_json(job_file(slurm.outputs / "runs" / "a"), original)
+    slurm.states = {"9": "RUNNING"}
+    slurm.start("a")
+    slurm.poll()
+    assert slurm.submitted == ["a"]
+
+
 def test_a_job_of_several_runs_ends_only_what_it_had_begun(cluster):
     slurm = cluster(runs_per_job=4)
     handles = slurm.start_all("abcd")

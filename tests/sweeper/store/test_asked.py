@@ -2,7 +2,14 @@
 
 import pytest
 
-from sweeper.store.asked import Asked, asked_in, late_terms, note_forgotten, terms_of
+from sweeper.store.asked import (
+    HISTORY,
+    Asked,
+    asked_in,
+    late_terms,
+    note_forgotten,
+    terms_of,
+)
 
 RUNS = ["r0", "r1", "r2"]
 POINTS = [{"experiment": "fig1", "run": run} for run in RUNS]
@@ -16,6 +23,12 @@ def plan(**experiment):
 def asked(experiment):
     terms = terms_of(experiment)
     return Asked(frozenset(RUNS), frozenset({("c", "test/loss")}), terms, {})
+
+
+def test_a_line_that_a_kill_cut_short_costs_no_other_line(tmp_path):
+    (tmp_path / HISTORY).write_text('{"forgot": "a", "exp')
+    note_forgotten(tmp_path, "b", [plan()], RUNS)
+    assert len(asked_in(tmp_path)) == 1
 
 
 def test_a_margin_in_another_spelling_is_the_same():

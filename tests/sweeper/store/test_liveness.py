@@ -155,13 +155,16 @@ def test_the_lock_of_a_dead_process_is_taken_over(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["data.lock-0001"]
 
 
-def test_a_holder_that_releases_the_lock_and_ends_leaves_no_second_lock(tmp_path):
+@pytest.mark.parametrize("content", [b'{"beat": 0}', b""], ids=repr)
+def test_a_holder_that_releases_the_lock_and_ends_leaves_no_second_lock(
+    content, tmp_path
+):
     class Ending(Watcher):
         def alive(self, name, info, heartbeat):
             Path(name).unlink()
             return False
 
-    publish_json(tmp_path / "data.lock-0001", {**identity(), "beat": 0})
+    (tmp_path / "data.lock-0001").write_bytes(content)
     with liveness.held(tmp_path / "data", Ending()):
         assert [path.name for path in tmp_path.iterdir()] == ["data.lock-0001"]
 
