@@ -75,7 +75,8 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
 
     Raises:
         UserError: nothing has this name, a sweep that may need the runs is training, a plan that
-            may need them cannot be read, or there is no terminal to ask in. Nothing was removed.
+            may need them cannot be read, plans or files changed while the user was asked, or there
+            is no terminal to ask in. Nothing was removed.
     """
     store = RunStore(outputs)
     removal = _removal(store, name)
