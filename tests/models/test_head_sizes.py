@@ -83,7 +83,7 @@ def test_heads_of_several_sizes_see_no_later_position(name):
     assert (gradient_BTD[:, :4] != 0).all()
 
 
-@pytest.mark.parametrize("head_size", [[5, 5, 5], [[5, 5], [5, 5, 5]]])
+@pytest.mark.parametrize("head_size", [[5], [5, 5, 5], [[5, 5], [5, 5, 5]]])
 def test_a_list_of_the_wrong_length_is_refused(head_size):
     with pytest.raises(ValueError, match=r"head_size has . entries; give one"):
         decoder(head_size=head_size)
