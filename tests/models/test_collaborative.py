@@ -91,9 +91,23 @@ def _error(query_HPD, key_HPD, size):
     return float((found_HDD - wanted_HDD).norm() / wanted_HDD.norm())
 
 
-def test_nothing_random_decides():
+def test_heads_that_share_are_found_to_share():
+    """All heads have common factors of size 2. The size of each head is 5."""
+    pytest.importorskip("tensorly")
+    common_QD, common_KD = normal(2, 2, D)
+    into_HPQ = normal(H, P, 2)
+    mixing_HQ = torch.rand(H, 2, dtype=torch.float64) + 0.5
+    query_HPD = torch.linalg.pinv(into_HPQ).mT @ (mixing_HQ.unsqueeze(-1) * common_QD)
+    key_HPD = into_HPQ @ common_KD
+    assert _error(query_HPD, key_HPD, 2) < 1e-3
+    assert _error(query_HPD, key_HPD, 1) > 0.1
+
+
+def test_a_larger_size_is_nearer_and_nothing_random_decides():
     pytest.importorskip("tensorly")
     query_HPD, key_HPD = normal(2, H, P, D)
+    errors = [_error(query_HPD, key_HPD, size) for size in (2, 5, 7, 11, 15)]
+    assert errors == sorted(errors, reverse=True)
     torch.manual_seed(1)
     first = factorise(query_HPD, key_HPD, 7)
     torch.manual_seed(2)

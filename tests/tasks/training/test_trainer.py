@@ -106,6 +106,14 @@ def test_a_limited_test_is_scored_by_its_own_rows(shared):
     assert 0 < len(module.files()["predictions.json"]) < questions
 
 
+class Crash(pl.Callback):
+    """A callback that raises an error at the 31st step."""
+
+    def on_train_batch_start(self, trainer, module, batch, batch_idx):
+        if batch_idx == 30:
+            raise ZeroDivisionError
+
+
 def test_lightning_continues_from_its_checkpoint_with_the_same_bits(
     pair, shared, tmp_path
 ):
@@ -113,8 +121,9 @@ def test_lightning_continues_from_its_checkpoint_with_the_same_bits(
     name, run = pair
     saved = ModelCheckpoint(tmp_path, every_n_train_steps=23)
     module = opened(shared, changes_of(name))
-    stops = {"callbacks": [saved], "enable_checkpointing": True, "max_steps": 30}
-    trainer_for(module, **stops).fit(module, datamodule=module.data)
+    trainer = trainer_for(module, callbacks=[saved, Crash()], enable_checkpointing=True)
+    with pytest.raises(ZeroDivisionError):
+        trainer.fit(module, datamodule=module.data)
     trainer, module = fitted(
         shared, changes_of(name), saved.best_model_path, val_check_interval=15
     )
