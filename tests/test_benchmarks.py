@@ -2,9 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -22,8 +19,8 @@ from benchmarks.measure import fill, interleaved
 from benchmarks.rates import DOCUMENT as TUNING
 from benchmarks.rates import replay
 from benchmarks.training_length import draw, with_tables
+from tests.end_to_end.test_sweep import ROOT, python
 
-ROOT = Path(__file__).resolve().parents[1]
 LENGTHS = RESULTS / "training_length" / "README.md"
 
 
@@ -32,10 +29,7 @@ LENGTHS = RESULTS / "training_length" / "README.md"
     "name", ["decisions", *(name for name in BENCHMARKS if name != "step")]
 )
 def test_a_benchmark_prints_tables_at_tiny_sizes(name):
-    command = [sys.executable, "-m", f"benchmarks.{name}", "--smoke"]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = python("-m", f"benchmarks.{name}", "--smoke", timeout=None)
     assert done.returncode == 0, done.stderr
     assert "| --- |" in done.stdout
 

@@ -43,18 +43,8 @@ NAMES = [
 ]
 
 
-@pytest.fixture
-def sandbox(tmp_path, monkeypatch):
-    """A folder to work in, with the outputs folder inside and a victim beside it."""
-    (tmp_path / "victim").write_text("whole")
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
-    return tmp_path
-
-
-def files(folder):
-    outputs = folder / "work" / "outputs"
+def files(folder, outputs):
+    """Return what is in a folder, but not what is in the outputs folder below it."""
     return {
         f"{path} {path.read_bytes()!r}" if path.is_file() else str(path)
         for path in folder.rglob("*")
@@ -67,8 +57,8 @@ def command(word, outputs, name):
 
 
 def told_table(outputs, name):
-    arms = {name: {"label": name, "metric": name}}
-    about = {"title": name, "metric": name, "arms": arms, "figure": name, "x": name}
+    about = dict.fromkeys(("title", "metric", "figure", "x"), name)
+    about["arms"] = {name: {"label": name, "metric": name}}
     named = dict.fromkeys(("experiment", "arm", "point", "run"), name)
     row = {**named, "seed": 0, name: 0.5}
     names = {name: {name: name}}
@@ -97,9 +87,14 @@ PLACES = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_no_name_becomes_a_path_or_a_command(sandbox, capsys, place):
-    before = files(sandbox)
-    outputs = sandbox / "work" / "outputs"
+def test_no_name_becomes_a_path_or_a_command(tmp_path, monkeypatch, capsys, place):
+    """The outputs folder is in the folder to work in, which has a victim beside it."""
+    victim, work = tmp_path / "victim", tmp_path / "work"
+    victim.write_text("whole")
+    work.mkdir()
+    monkeypatch.chdir(work)
+    outputs = work / "outputs"
+    before = files(tmp_path, outputs)
     for name in NAMES:
         try:
             PLACES[place](outputs, name)
@@ -107,13 +102,13 @@ def test_no_name_becomes_a_path_or_a_command(sandbox, capsys, place):
             pass
         except ValueError:  # no argument of a program can be one of these
             assert name in ("a\0b", "\udcff")
-        assert files(sandbox) == before, name
+        assert files(tmp_path, outputs) == before, name
     said = capsys.readouterr()
     assert "\x1b" not in said.out + said.err
     if outputs.exists():
         assert not any(path.is_symlink() for path in outputs.rglob("*"))
-    (sandbox / "victim").write_text("touched")
-    assert files(sandbox) != before, "a change would be noticed"
+    victim.write_text("touched")
+    assert files(tmp_path, outputs) != before, "a change would be noticed"
 
 
 def test_different_names_never_share_a_file_and_are_shown_on_one_line():

@@ -1,7 +1,6 @@
 """What an import may bring into a process: the sweeper stays light, the models plain."""
 
 import json
-import os
 import subprocess
 
 import pytest
@@ -19,7 +18,6 @@ HEAVY = {
 DRAWING = {"matplotlib", "pandas", "scipy"}
 CLUSTERS = {"submitit", "ray"}
 CONFIGURATION = {"hydra", "omegaconf"}
-PLAIN = {"pytorch_lightning", "wandb", "datasets"}
 
 
 def module_of(path):
@@ -46,19 +44,21 @@ finally:
     names = sorted({{name.split(".")[0] for name in sys.modules}})
     print("loaded", json.dumps(names), file=sys.__stderr__)
 """
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    result = python("-c", script, env=environment, stdin=subprocess.DEVNULL)
+    result = python("-c", script, stdin=subprocess.DEVNULL)
     assert result.returncode == 0, result.stderr
     assert said in result.stdout
     last = result.stderr.splitlines()[-1]
     return set(json.loads(last.removeprefix("loaded ")))
 
 
-WATCHING = ["sweeper.cli.status", "sweeper.__main__"]
 LIGHT = {
     "the sweeper": (modules_of("sweeper"), HEAVY | CLUSTERS),
     "planning and watching": (
-        [*modules_of("sweeper.plan", "sweeper.run", "sweeper.store"), *WATCHING],
+        [
+            *modules_of("sweeper.plan", "sweeper.run", "sweeper.store"),
+            "sweeper.cli.status",
+            "sweeper.__main__",
+        ],
         HEAVY | DRAWING,
     ),
     "a page": (["sweeper.results.report.page"], HEAVY | {"matplotlib", "pandas"}),
@@ -74,7 +74,7 @@ LIGHT = {
         modules_of("hydra_plugins.headroom"),
         HEAVY | DRAWING | CLUSTERS | {"pydantic", "numpy"},
     ),
-    "the warm server": (["tasks.size_server.__main__"], PLAIN - {"pytorch_lightning"}),
+    "the warm server": (["tasks.size_server.__main__"], {"wandb", "datasets"}),
 }
 
 

@@ -159,13 +159,6 @@ class WandbServer:
         return {"commitArtifact": {"artifact": {"id": id, "digest": ""}}}
 
 
-class Loopback(HTTPServer):
-    """Says nothing of clients that were killed."""
-
-    def handle_error(self, request, client_address):
-        pass
-
-
 class Handler(BaseHTTPRequestHandler):
     """A connection to the server, which `wandb_server` puts in the place of `memory`."""
 
@@ -210,7 +203,8 @@ def wandb_server():
     """A server, and this process and those it starts turned to it with a key."""
     server = WandbServer()
     handler = type("Handler", (Handler,), {"memory": server})
-    listening = Loopback(("127.0.0.1", 0), handler)
+    listening = HTTPServer(("127.0.0.1", 0), handler)
+    listening.handle_error = lambda *_: None  # of clients that were killed
     server.address = f"http://127.0.0.1:{listening.server_port}"
     thread = threading.Thread(target=listening.serve_forever, daemon=True)
     thread.start()

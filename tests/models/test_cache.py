@@ -1,7 +1,6 @@
 """Tests of the size of the KV cache: of each attention variant, and of published decoders."""
 
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +11,7 @@ from models.attention.grouped_query import GroupedQueryAttention
 from models.attention.latent import LatentAttention
 from models.attention.multi_head import MultiHeadAttention
 from models.measure import cache_bytes
+from tests.conftest import ROOT
 from tests.models.conftest import decoder
 
 HEADS, SIZE = 6, 4
@@ -35,8 +35,8 @@ def test_a_layer_keeps_its_keys_and_values_or_what_they_are_computed_from(
 
 def published():
     """Return the rows of the table "Published decoders" in docs/today.md, without the sources."""
-    today = Path(__file__).resolve().parents[2] / "docs" / "today.md"
-    table = today.read_text("utf-8").partition("\n## Published decoders\n")[2]
+    today = (ROOT / "docs" / "today.md").read_text("utf-8")
+    table = today.partition("\n## Published decoders\n")[2]
     rows = [
         line.strip("| ").split(" | ")
         for line in table.splitlines()

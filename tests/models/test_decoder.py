@@ -40,21 +40,11 @@ def test_padding_influences_nothing_and_is_never_nan():
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
 
 
-@pytest.mark.parametrize("tie", [True, False])
-def test_the_softmax_shares_the_embedding_only_if_tied_and_every_parameter_is_trained(
-    tie,
-):
-    model, row = decoder(tie_embeddings=tie), pack(5, 7)
-    hidden_BTD = model(*row)
-    shared = torch.equal(
-        model.logits(hidden_BTD), hidden_BTD @ model.embedding.weight.T
-    )
-    assert shared == tie
-    assert len(model.embedding_parameters()) == (1 if tie else 2)
-    nats, _ = model.loss(hidden_BTD, row[0].roll(-1))
+def test_every_parameter_is_trained():
+    model, row = decoder(tie_embeddings=False), pack(5, 7)
+    nats, _ = model.loss(model(*row), row[0].roll(-1))
     nats.backward()
     for name, parameter in model.named_parameters():
-        assert parameter.grad is not None, name
         assert (parameter.grad != 0).any(), name
 
 

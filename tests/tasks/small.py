@@ -59,6 +59,11 @@ SMALL = {
 }
 
 
+def local(root):
+    """Return a section `data` that names a folder."""
+    return {**config()["data"], "source": "local", "root": str(root)}
+
+
 def data(changes={}, outputs=None):  # noqa: B006 (never changed)
     """Return the data of a small config, neither prepared nor opened."""
     return data_of(parse(config(changes)), outputs)

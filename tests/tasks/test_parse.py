@@ -1,15 +1,12 @@
 """An invalid config is refused with one sentence, which names a remedy."""
 
-import inspect
-
 import pytest
 
 from sweeper.store.identity import INTRODUCED_AS
 from sweeper.store.registry import ATTENTION, made_of, names
-from tasks.config.architecture import variant
 from tasks.parse import module_class, parse, recorded_config
 from tests.refusals import refusal
-from tests.tasks.jobs import config, freeze
+from tests.tasks.jobs import composed, config, freeze
 
 ROTARY = {"model.position_encoding": "rotary"}
 SENTENCES = {
@@ -64,6 +61,7 @@ REFUSED = [
     {"model.name": "lm1b"},
     {"optimizer": None},
     {"task.batch_tokens": 100},
+    {"task.sequence_length": 31, "task.longest": 16},  # a sliding window
     {"task.vocabulary_size": 7},
     {"optimizer.learning_rate": float("nan")},
     {"optimizer.betas": [0.9, 1.0]},
@@ -107,21 +105,15 @@ def test_a_config_that_no_run_can_have_is_refused_by_its_key(changes):
         {**ROTARY, "model.rotary_size": 4},
         {**ROTARY, "model.head_size": [[2, 4, 6], 4]},
     ],
-    ids=lambda changes: ", ".join(changes) or "as it is",
+    ids=str,
 )
 def test_a_config_that_a_run_can_have_is_taken_as_it_is(changes):
     assert parse(config(changes)).model_dump(exclude_unset=True) == config(changes)
 
 
 @pytest.mark.parametrize("name", names(ATTENTION))
-def test_every_attention_variant_is_taken_with_its_own_options_alone(name):
-    parameters = inspect.signature(variant(name)).parameters.values()
-    options = {
-        option.name: option.default if option.default is not option.empty else 3
-        for option in parameters
-        if option.kind is option.KEYWORD_ONLY and option.name not in ("bias", "dropout")
-    }
-    section = {"name": name, **options}
+def test_the_file_of_every_attention_variant_has_all_of_its_options(name):
+    section = composed(f"model/attention={name}")["model"]["attention"]
     run = parse(config({"model.attention": section}))
     assert run.model.attention.model_dump() == section
 

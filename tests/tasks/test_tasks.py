@@ -89,13 +89,6 @@ def test_positions_seen_are_those_of_the_batches(name, shared):
         assert task.data.tokens_seen(step) == seen
 
 
-DECOUPLED = {"name": "decoupled", "value_size": None}
-LONGER = {
-    "task.sequence_length": 73,
-    "task.batch_tokens": 73,
-}  # than an encoder has positions
-
-
 @pytest.mark.parametrize(
     ("task", "changes", "sentence"),
     [
@@ -108,11 +101,15 @@ LONGER = {
         ),
         (PRETRAINING, {"model.positions": 66}, "expected at least 67"),
         (MNLI, {"task.batch_tokens": 36}, "expected a multiple"),
-        (MNLI, LONGER, "expected at most model.positions=71"),
+        (
+            MNLI,
+            {"task.sequence_length": 73, "task.batch_tokens": 73},
+            "expected at most model.positions=71",
+        ),
         (SQUAD, {"task.question_length": 26}, "expected at most 25"),
         (
             REPRESENTATION,
-            {"model.attention": DECOUPLED},
+            {"model.attention": {"name": "decoupled", "value_size": None}},
             "name=decoupled: expected multi_head",
         ),
         (REPRESENTATION, {"model.attention.glorot": "head"}, "expected"),
@@ -123,7 +120,6 @@ LONGER = {
             "expected an architecture of the task",
         ),
     ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_an_impossible_config_is_one_sentence(task, changes, sentence):
     told = refusal(size, config({**task, **changes}))

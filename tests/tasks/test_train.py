@@ -7,7 +7,7 @@ import torch
 
 from tasks import checkpoint
 from tasks.parse import module_of, parse
-from tests.tasks.jobs import ended, last_word, run_job, science
+from tests.tasks.jobs import ended, run_job, science
 
 
 @pytest.fixture(scope="module")
@@ -16,22 +16,17 @@ def done(prepared):
 
 
 def test_the_rows_tell_every_step_and_the_rate_it_had(done):
-    rows = done.history()
-    assert [row["step"] for row in rows] == list(range(1, 20))
-    assert [row["tokens_seen"] for row in rows] == [93 * step for step in range(1, 20)]
-    task = module_of(parse(done.record().config))
-    assert [row["learning_rate"] for row in rows] == [
-        task.learning_rate(s) for s in range(1, 20)
-    ]
+    rows, steps = done.history(), range(1, 20)
+    assert [row["step"] for row in rows] == [*steps]
+    assert [row["tokens_seen"] for row in rows] == [93 * step for step in steps]
+    rates = map(module_of(parse(done.record().config)).learning_rate, steps)
+    assert [row["learning_rate"] for row in rows] == [*rates]
     validated = [row["step"] for row in rows if "validation/loss" in row]
     assert validated == [7, 14, 19]
 
 
 def test_the_result_says_what_the_run_was_worth_and_where_it_came_from(done):
     result = done.result()
-    metrics = result["metrics"]
-    assert metrics["test/perplexity"] == pytest.approx(math.exp(metrics["test/loss"]))
-    assert metrics["test/perplexity_per_word"] > metrics["test/perplexity"]
     assert (result["steps"], result["tokens_seen"], result["attempt"]) == (
         19,
         19 * 93,
@@ -42,7 +37,6 @@ def test_the_result_says_what_the_run_was_worth_and_where_it_came_from(done):
     )
     assert result["data"].keys() == {"sha256"}
     assert done.attempts()[0].info()["versions"]["torch"] == torch.__version__
-    assert last_word(done)["cause"] == "done"
 
 
 def test_a_finished_run_leaves_seven_files(done):
@@ -54,7 +48,6 @@ def test_a_finished_run_leaves_seven_files(done):
 
 def test_the_final_weights_are_those_whose_digest_is_published(done):
     result = done.result()
-    assert result is not None
     path = done.attempts()[0].checkpoint_dir / "weights.ckpt"
     checkpoint.verify(path, done.id)
     weights = checkpoint.load(path)
@@ -75,10 +68,10 @@ def test_the_same_record_gives_the_same_bits_and_another_seed_does_not(done, pre
 
 
 def test_how_often_it_looks_at_itself_changes_nothing(done, prepared):
-    rarely = {"validate_every": 0, "checkpoint_every": 0, "log_every": 19}
-    run = ended(prepared, {f"trainer.{key}": n for key, n in rarely.items()}, "rarely")
-    assert science(run)["weights_sha256"] == science(done)["weights_sha256"]
-    assert science(run)["metrics"] == science(done)["metrics"]
+    never = {"trainer.validate_every": 0, "trainer.checkpoint_every": 0}
+    run = ended(prepared, {**never, "trainer.log_every": 19}, "rarely")
+    for key in ("weights_sha256", "metrics"):
+        assert science(run)[key] == science(done)[key]
     looked_at = [row["step"] for row in run.history() if "validation/loss" in row]
     assert looked_at == [*range(3, 19, 3), 19]  # every eighth of the run, rounded up
     assert run.result()["validation"] == {}

@@ -1,6 +1,7 @@
 """Tests that models of `transformers` are measured and checked like ours, with equal results."""
 
 import pytest
+import torch
 
 from tasks.export.decoder import decoder_config, decoder_weights
 from tasks.size_server import model_contract
@@ -11,14 +12,15 @@ from tests.tasks.jobs import composed, config
 from tests.tasks.small import evaluated, made, opened
 
 pytest.importorskip("transformers")
-V = 307
 
 
 def foreign(kind="mistral", **changes):
     """Return changes to the small config, which select this class of `transformers`."""
-    sizes = {"layers": 2, "embedding_size": 18, "heads": 3, "head_size": 6}
-    model = composed(f"model=huggingface model.type={kind} model.dropout=0.0")["model"]
-    return {"model": model | sizes | {"feedforward_size": 23} | changes}
+    typed = (
+        f"model=huggingface model.type={kind} model.layers=2 model.embedding_size=18 "
+        "model.heads=3 model.head_size=6 model.feedforward_size=23 model.dropout=0.0"
+    )
+    return {"model": composed(typed)["model"] | changes}
 
 
 @pytest.fixture(autouse=True)
@@ -32,17 +34,16 @@ def test_with_our_weights_it_has_our_loss():
     ours = made(today).model
     theirs = made(foreign(**{key: today["model"][key] for key in sizes})).model
     sharpen(ours)
-    settings = decoder_config(section(today), V, length=64)
+    settings = decoder_config(section(today), 307, length=64)
     state = decoder_weights(settings, ours.state_dict())
     missing, unexpected = theirs.model.load_state_dict(state, strict=False)
     assert (missing, unexpected) == (["lm_head.weight"], [])
 
     rows = packed_rows()
-    losses = []
-    for model in (ours, theirs):
-        nats, count = model.loss(model(*rows), rows[0])
-        losses.append((nats / count).item())
-    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    (found, _), (expected, _) = (
+        model.loss(model(*rows), rows[0]) for model in (ours, theirs)
+    )
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
 
 
 def test_it_has_the_counts_of_our_decoder_of_the_same_shape():

@@ -1,14 +1,14 @@
 """Tests that `transformers` loads an exported run, and computes the same as the run's model."""
 
 import json
-import warnings
-from pathlib import Path
 
 import pytest
 import torch
 import yaml
+from torch import Tensor
 
 import headroom_attention as headroom
+from models.mask import attention_mask
 from sweeper.store.plans import open_run
 from tasks.export.__main__ import main
 from tasks.export.encoder import encoder_config
@@ -28,27 +28,23 @@ RUNS = {
 }
 
 
-def test_a_run_is_named_by_its_id_or_by_a_point_in_words_too(tmp_path, monkeypatch):
+def test_a_run_is_named_by_its_id_or_by_a_point_in_words_too(tmp_path):
     run = freeze(tmp_path / "outputs")
     point = {"experiment": "mine", "arm": "fixed", "matched": None}
     point["values"] = {"model.heads": 3}
     seeds = ((run.id, 3), ("other", 4))
     write_points(run.outputs, *({**point, "run": id, "seed": n} for id, n in seeds))
-    monkeypatch.chdir(tmp_path)
     for given in ("mine/fixed heads=3 seed=3", "mine/seed=3", run.id, str(run.path)):
-        assert open_run(given, Path("outputs")).id == run.id
+        assert open_run(given, run.outputs).id == run.id
     assert "but 2 runs match, such as mine/fixed" in refusal(
-        open_run, "mine/fixed heads=3", Path("outputs")
+        open_run, "mine/fixed heads=3", run.outputs
     )
 
 
-def trained(outputs, changes):
-    return ended(outputs, {"trainer.validate_every": 0, **changes})
-
-
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", RUNS)
 def test_transformers_loads_it_and_computes_the_same(tmp_path, capsys, name):
-    run, folder = trained(tmp_path, RUNS[name]), tmp_path / "exported"
+    run, folder = ended(tmp_path, RUNS[name]), tmp_path / "exported"
     assert main([str(run.path), str(folder)]) == 0
     files = (
         "README.md config.json model.safetensors tokenizer.json tokenizer_config.json"
@@ -66,9 +62,8 @@ def test_transformers_loads_it_and_computes_the_same(tmp_path, capsys, name):
     )
     bert = name.startswith("Bert")
     assert ("token_type_ids" in about.get("model_input_names", ())) == bert
-    assert ("mask_token" in about) == bert
-    first, last = (pieces.get(about.get(key)) for key in ("bos_token", "eos_token"))
-    assert (first, last) == ((None, None) if bert else (0, 1))
+    marks = [pieces.get(about.get(f"{key}_token")) for key in ("bos", "eos", "mask")]
+    assert marks == ([None, None, 4] if bert else [0, 1, None])
     card = (folder / "README.md").read_text()
     assert ("token 0 before it and token 1 after it" in card) != bert
     assert run.result()["weights_sha256"] in card
@@ -83,9 +78,7 @@ def test_transformers_loads_it_and_computes_the_same(tmp_path, capsys, name):
     assert "expected a new or empty folder" in capsys.readouterr().err
 
     transformers = pytest.importorskip("transformers")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = getattr(transformers, name).from_pretrained(folder).eval()
+    model = getattr(transformers, name).from_pretrained(folder).eval()
     ours = headroom.run(run.id, outputs=tmp_path)
     with torch.inference_mode():
         for theirs, expected in outputs_of(name, model, ours):
@@ -97,8 +90,7 @@ def outputs_of(name, model, ours):
     module, batch = ours.module().eval(), ours.batch(rows=2)
     network, expected = module.model, module(batch)
     if name.endswith("ForCausalLM"):
-        sees = batch["segments"][:, :, None] == batch["segments"][:, None, :]
-        mask_B1TT = (sees & torch.ones_like(sees).tril()).unsqueeze(1)
+        mask_B1TT = attention_mask(batch["segments"], causal=True).as_subclass(Tensor)
         given = {"attention_mask": mask_B1TT, "position_ids": batch["positions"]}
         return [(model(batch["tokens"], **given).logits, expected)]
     types_BT, mask_BT = batch["token_type_ids"], batch["attention_mask"]
@@ -118,21 +110,17 @@ def outputs_of(name, model, ours):
 
 
 def test_what_no_class_computes_is_refused(tmp_path):
-    changes = {**SMALL["representation"], "trainer.steps": 1}
-    run = headroom.run(trained(tmp_path, changes).id, outputs=tmp_path)
+    run = headroom.run(ended(tmp_path, SMALL["representation"]).id, outputs=tmp_path)
     assert "task=representation: expected a task on text" in refusal(
         run.export, tmp_path / "exported"
     )
     assert not (tmp_path / "exported").exists()
 
 
-@pytest.mark.parametrize("key", ["sinks", "attention.sinks"])
-def test_a_key_that_the_export_does_not_know_is_refused(key):
+def test_a_key_that_the_export_does_not_know_is_refused():
     model = made(TODAY).config.model.model_dump()
-    check_mapped(model)
-    section = model["attention"] if "." in key else model
-    section["sinks"] = False
-    told = f"model.{key}=False: expected a key that the export maps"
+    model["attention"]["sinks"] = False
+    told = "model.attention.sinks=False: expected a key that the export maps"
     assert told in refusal(check_mapped, model)
 
 

@@ -17,12 +17,11 @@ from sweeper.store.runs import RunStore
 from tasks.checkpoint import final_weights
 from tasks.export.folder import export
 from tasks.export.published import import_folder
-from tasks.parse import parse
 from tasks.text.tokenizer import train_bpe, train_wordpiece
 from tests.refusals import refusal
 from tests.tasks.export.test_decoder import packed_rows, sharpen
 from tests.tasks.export.test_folder import outputs_of
-from tests.tasks.jobs import config, ended
+from tests.tasks.jobs import ended
 from tests.tasks.lm1b.test_data import segments_of
 from tests.tasks.small import SMALL, made
 
@@ -267,11 +266,6 @@ def test_a_model_without_output_layers_is_imported_without_them(tmp_path):
     weights = final_weights(imported(tmp_path, "BertForMaskedLM")[-1], "run")
     assert "masked_tokens.dense.weight" in weights
     assert not any(name.startswith("pooler") for name in weights)
-
-
-def test_rows_longer_than_the_sliding_window_are_refused():
-    told = refusal(parse, config({"task.longest": 16}))
-    assert "sequence_length=31: expected at most 16" in told
 
 
 @pytest.mark.slow

@@ -8,19 +8,14 @@ import pytest
 
 from tasks.mnli.dataset import LABELS, MultiNLI
 from tasks.squad.dataset import SQuAD
-from tasks.synthetic import samples
-from tasks.synthetic.samples import World
 from tests.refusals import refusal
 from tests.tasks.jobs import config
-
-
-def _local(root):
-    return {**config()["data"], "source": "local", "root": str(root)}
+from tests.tasks.small import local
 
 
 def _loaded(root, data_set=MultiNLI()):  # noqa: B008 (it has no state)
     """Return the splits of a data set in a folder, and the facts about them."""
-    return data_set.load(_local(root), root / "unused")
+    return data_set.load(local(root), root / "unused")
 
 
 def _folder(root, *names):
@@ -28,7 +23,7 @@ def _folder(root, *names):
     for name in names:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_pairs(*((f"{path.name} {n}", n % 3) for n in range(5))))
+        path.write_text(_pairs(*((f"{name} {n}", n % 3) for n in range(5))))
     return root
 
 
@@ -48,14 +43,8 @@ def test_files_are_told_by_their_official_names(tmp_path):
         "dev_matched.jsonl.orig",
         "strain.jsonl",
     )
-    splits, _ = _loaded(_folder(tmp_path, *train, *test, *others))
-    found = {
-        split: {pair.premise.split()[0] for pair in pairs}
-        for split, pairs in splits.items()
-    }
-    names = {"multinli_1.0_train.jsonl", "train.part2.jsonl"}
-    assert found["train"] | found["validation"] == names
-    assert found["test"] == {"multinli_1.0_dev_matched.jsonl"}
+    found = MultiNLI().files(_folder(tmp_path, *train, *test, *others))
+    assert (found.train, found.test) == (train, test)
 
 
 @pytest.mark.parametrize("made", [True, False])
@@ -64,14 +53,12 @@ def test_a_folder_without_the_files_is_one_sentence(tmp_path, data_set, made):
     root = tmp_path / "data"
     if made:
         root.mkdir()
-    assert "expected a folder with train" in refusal(data_set.digest, _local(root))
+    assert "expected a folder with train" in refusal(data_set.digest, local(root))
 
 
 def test_training_and_validation_share_no_premise_and_no_paragraph(tmp_path):
-    for data_set, sample in ((MultiNLI(), samples.MNLI), (SQuAD(), samples.SQUAD)):
-        root = tmp_path / data_set.title
-        sample.write(root, 1009, World(5, 23))
-        splits, _ = _loaded(root, data_set)
+    for data_set in (MultiNLI(), SQuAD()):
+        splits, _ = data_set.load(config()["data"], tmp_path / data_set.title)
         train, validation = (
             {data_set.group(example) for example in splits[split]}
             for split in ("train", "validation")
@@ -127,6 +114,7 @@ def test_the_hubs_names_of_classes_decide_what_a_number_means(hub):
     splits, rows = _hub_of(hub, swapped)
     assert rows["train"]["labels"] == swapped
     assert [pair.label for pair in splits["test"]] == [0, 1, 2]
+    assert rows["test"]["dropped"] == {"validation_matched: no gold label": 1}
     assert "labels" not in _hub_of(hub, LABELS)[1]["train"]
     assert "has the classes contradiction, " in refusal(_hub_of, hub, swapped, LABELS)
     told = refusal(_hub_of, hub, ["no", "yes", "perhaps"])
@@ -143,8 +131,3 @@ def test_questions_come_as_lines_of_json(tmp_path, suffix):
     splits, about = _loaded(tmp_path, SQuAD())
     assert [question.id for question in splits["test"]] == [*"1234567"]
     assert len(about["test"]["dropped"]) == 3
-
-
-def test_rows_of_the_hub_without_a_gold_label_are_dropped(hub):
-    _, rows = _hub_of(hub, LABELS)
-    assert rows["test"]["dropped"] == {"validation_matched: no gold label": 1}

@@ -11,7 +11,6 @@ TEXTS = [
     (list(range(20, 60)), [18]),
     ([], [19]),
 ]
-ROWS = [[2, *first, 3, *second, 3] for first, second in TEXTS]
 
 
 @pytest.fixture
@@ -20,7 +19,8 @@ def folder(tmp_path):
         "seconds": [2 + len(first) for first, _ in TEXTS],
         "labels": [5, 7, 11, 13],
     }
-    write(tmp_path / "train", ROWS, columns, {"kept": 4})
+    rows = [[2, *first, 3, *second, 3] for first, second in TEXTS]
+    write(tmp_path / "train", rows, columns, {"kept": 4})
     return tmp_path / "train"
 
 

@@ -69,7 +69,6 @@ def test_a_packed_split_holds_every_sentence_and_counts_it(tmp_path, length):
         for start in range(0, len(pieces), length)
     )
     assert Counter(segments_of(batch)) == expected
-    assert about == dict(PackedRows(tmp_path).about)
     assert about["sentences"] == (batch["targets"] == END).sum() == len(LINES) + 1
     assert about["tokens"] == (batch["targets"] != PAD).sum()
     assert about["segments"] == batch["segments"].max(axis=1).sum()
@@ -95,22 +94,18 @@ def test_joined_sentences_fill_every_row_and_see_all_that_is_before_them_in_it(
 ):
     about, batch = pack_test(tmp_path, [*LINES, LONG], lambda: Joined(31))
     text = [*itertools.chain(*encode_sentences([*LINES, LONG]))]
-    targets = batch["targets"].ravel()
-    assert list(targets[: len(text)]) == text
-    assert not targets[len(text) :].any()
-    assert not batch["tokens"][batch["segments"] == 0].any()
-    assert (
-        len(batch["targets"])
-        == about["rows"]
-        == about["segments"]
-        == -(-len(text) // 31)
-    )
-    assert (batch["segments"] == (batch["targets"] != PAD)).all()
-    whole = batch["segments"].all(axis=1)
+    names = ("tokens", "targets", "segments", "positions")
+    tokens, targets, segments, positions = (batch[name] for name in names)
+    rest = [PAD] * (-len(text) % 31)
+    assert targets.ravel().tolist() == text + rest
+    assert len(targets) == about["rows"] == about["segments"]
+    assert (segments == (targets != PAD)).all()
+    assert not tokens[segments == 0].any()
+    assert not tokens[:, 0].any()
+    whole = segments.all(axis=1)
     assert whole[:-1].all()
-    assert (batch["positions"][whole] == np.arange(31)).all()
-    assert (batch["tokens"][whole][:, 1:] == batch["targets"][whole][:, :-1]).all()
-    assert not batch["tokens"][:, 0].any()
+    assert (positions[whole] == np.arange(31)).all()
+    assert (tokens[whole, 1:] == targets[whole, :-1]).all()
 
 
 def test_bytes_that_are_no_utf_8_are_told(tmp_path, capsys):

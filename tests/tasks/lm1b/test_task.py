@@ -10,7 +10,7 @@ from tasks.lm1b.ngrams import ORDERS
 from tasks.lm1b.task import LanguageModel
 from tests.refusals import refusal
 from tests.tasks.jobs import ended, write_corpus
-from tests.tasks.small import evaluated, opened
+from tests.tasks.small import evaluated, opened, opened_data
 
 # The perplexities of n-gram models, which the task reports with the metrics of the model.
 NGRAMS = {f"test/{name}_perplexity" for name in ORDERS}
@@ -37,7 +37,9 @@ def test_the_loss_of_a_split_is_the_mean_over_its_pieces_not_over_its_batches(pr
     assert pieces == task.data.splits["test"].about["tokens"]
 
 
-def test_perplexity_per_word_counts_words_and_ends_of_sentences(prepared):
+def test_perplexity_per_word_counts_words_and_ends_of_sentences_and_bits_are_per_byte(
+    prepared,
+):
     task = opened(prepared)
     about = task.data.splits["test"].about
     words = about["words"] + about["sentences"]
@@ -45,19 +47,18 @@ def test_perplexity_per_word_counts_words_and_ends_of_sentences(prepared):
     # An evaluation of a part of the split is scaled to the whole split.
     for share in (1.0, 0.5):
         sums = {"nats": 1009.0 * share, "tokens": about["tokens"] * share}
-        found = task.metrics("test", sums)["test/perplexity_per_word"]
-        assert found == pytest.approx(math.exp(1009 / words))
+        found = task.metrics("test", sums)
+        assert found["test/perplexity_per_word"] == pytest.approx(
+            math.exp(1009 / words)
+        )
+        bits = 1009 / math.log(2)
+        assert found["test/bits_per_byte"] == pytest.approx(bits / about["bytes"])
 
 
-def test_bits_per_byte_are_of_the_text_as_it_was_read(shared):
+def test_bytes_are_those_of_the_text_as_it_was_read(shared):
     lines = [f"naïve reader {n} reads" for n in range(300)]
-    task = opened(shared, write_corpus(shared / "accents", lines))
-    about = task.data.splits["test"].about
-    metrics = task.metrics("test", {"nats": 1009.0, "tokens": about["tokens"]})
-    assert metrics["test/bits_per_byte"] == pytest.approx(
-        1009 / math.log(2) / about["bytes"]
-    )
-    sizes = [split.about["bytes"] for split in task.data.splits.values()]
+    data = opened_data(shared, write_corpus(shared / "accents", lines))
+    sizes = [split.about["bytes"] for split in data.splits.values()]
     assert sum(sizes) == sum(len(f"{line}\n".encode()) for line in lines)
 
 
@@ -93,13 +94,6 @@ def test_a_trained_model_that_looks_ahead_on_real_rows_is_refused(
     assert told.startswith("model.attention.name=multi_head: expected outputs that")
     assert "in the trained model other tokens change them" in told
     assert evaluated(task, "validation")
-
-
-def test_what_each_head_does_is_measured_on_the_test_split_alone(prepared):
-    task = opened(prepared)
-    assert "validation/attention_rank" not in evaluated(task, "validation")
-    head_size = task.config.model.one_head_size
-    assert 1 < evaluated(task)["test/attention_rank"] <= head_size
 
 
 def test_a_model_that_diverged_has_a_loss_that_says_so_and_nothing_else(prepared):

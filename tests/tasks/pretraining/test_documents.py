@@ -19,13 +19,9 @@ from tasks.pretraining.documents import (
 from tasks.text.source import SPLITS, Counts
 from tasks.text.tokenizer import load_tokenizer
 from tests.tasks.jobs import config
-from tests.tasks.small import PRETRAINING, prepared_folder
+from tests.tasks.small import PRETRAINING, local, prepared_folder
 
 SAMPLE = config()["data"]
-
-
-def local(root):
-    return {**SAMPLE, "source": "local", "root": str(root)}
 
 
 def read(text, rule):

@@ -63,8 +63,7 @@ def test_gradient_descent_finds_contexts_at_the_smallest_head_and_not_below(
             optimizer.zero_grad()
             task.training_step(task.data.batch(1), 0).backward()
             optimizer.step()
-        found = evaluated(task)
-        errors[head_size] = found["test/context_error"]
+        errors[head_size] = evaluated(task)["test/context_error"]
     assert errors[smallest] < 1e-2 * errors[smallest - 1]
 
 

@@ -28,7 +28,6 @@ class Variant(nn.Module):
 """
 SIGNATURE = "self, embedding_size, heads, head_size, *, bias=False, dropout=0.0"
 ATTEND = "context = F.scaled_dot_product_attention(q, k, v, attn_mask=mask_B1TT)"
-WITHOUT = "context = (q @ k.mT).masked_fill(~mask_B1TT, float('-inf')).softmax(-1) @ v"
 
 
 def source_of(attend=ATTEND, signature=SIGNATURE, begin=""):
@@ -46,7 +45,8 @@ def planned(installed, source, name="mine", changes={}):  # noqa: B006
     "attend",
     [
         ATTEND,  # keywords
-        WITHOUT,  # own softmax
+        # Own softmax.
+        "context = (q @ k.mT).masked_fill(~mask_B1TT, float('-inf')).softmax(-1) @ v",
         "context = F.scaled_dot_product_attention(q, k, v, mask_B1TT)",
         # Shared keys.
         "k, v = k[:, :1], v[:, :1]; "
@@ -138,13 +138,6 @@ def test_a_variant_that_breaks_it_is_one_sentence(installed, breach, told):
     assert sentence.endswith("; fix its code.") or "signature" in changes
 
 
-OWN = {
-    "task.sequence_length": 96,
-    "task.batch_tokens": 96,
-    "trainer.precision": "bf16-mixed",
-}
-
-
 @pytest.mark.parametrize(
     "cheats",
     [
@@ -157,7 +150,12 @@ def test_a_variant_that_looks_ahead_in_rows_of_the_run_alone_is_refused(
     installed, cheats
 ):
     attend = f"{ATTEND}\n        if {cheats}: context = context + v.roll(-1, 2)"
-    told = refusal(planned, installed, source_of(attend), changes=OWN)
+    own = {
+        "task.sequence_length": 96,
+        "task.batch_tokens": 96,
+        "trainer.precision": "bf16-mixed",
+    }
+    told = refusal(planned, installed, source_of(attend), changes=own)
     assert "changes the output at position" in told
 
 

@@ -1,7 +1,6 @@
 """A failed fork is retried, and a job starts with its modules imported."""
 
 import os
-import subprocess
 import sys
 from unittest.mock import Mock
 
@@ -9,7 +8,7 @@ import pytest
 
 from sweeper.store import registry
 from tasks.size_server import fork
-from tests.conftest import ROOT
+from tests.end_to_end.test_sweep import python
 from tests.tasks.jobs import config
 
 
@@ -32,10 +31,7 @@ def test_a_job_whose_log_is_on_a_full_disk_ends_instead_of_going_on_as_its_serve
             become_job(lambda: print("a line") or 7, log="/dev/full", close=())
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     """
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
-    assert done.stdout == "7\n"
+    assert python("-c", program).stdout == "7\n"
 
 
 @pytest.mark.slow
@@ -79,10 +75,8 @@ def test_jobs_find_what_they_need_imported_and_no_gpu_in_use(tmp_path):
         import matplotlib.pyplot, scipy.signal, torchvision, transformers
         print(scipy.signal.__name__)
     """
-    command = [sys.executable, "-c", program, str(tmp_path)]
-    done = subprocess.run(
-        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
-    )
+    done = python("-c", program, tmp_path)
+    assert done.returncode == 0, done.stderr
     unused, *_, from_wandb, importable = done.stdout.splitlines()
     assert (unused, importable) == ("scipy", "scipy.signal")
     assert int(from_wandb) < 20

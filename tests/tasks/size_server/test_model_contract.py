@@ -32,13 +32,6 @@ class MixingSection(Architecture):
         return Mixing(vocabulary_size, self.embedding_size)
 """
 WITHIN = "(segments[:, :, None] == segments[:, None]).tril().float() @ x"
-LEAKS = {
-    "the next position": ("x + x.roll(-1, 1)", False),
-    "across packed sentences": ("x.cumsum(1)", True),
-    "another row": ("x + x.roll(1, 0)", False),
-}
-
-
 MIXING = {"name": "mixing", "embedding_size": 17, "heads": 1, "head_size": None}
 
 
@@ -55,13 +48,21 @@ def test_a_model_of_a_package_has_a_size(installed):
     assert found["params_embedding"] == 307 * 17
 
 
-@pytest.mark.parametrize("leak", LEAKS)
-def test_a_model_that_leaks_is_refused(installed, leak):
-    mixed, alone = LEAKS[leak]
+@pytest.mark.parametrize(
+    ("mixed", "joins"),
+    [
+        ("x + x.roll(-1, 1)", False),  # the next position
+        ("x.cumsum(1)", True),  # across packed sentences
+        ("x + x.roll(1, 0)", False),  # another row
+    ],
+)
+def test_a_model_that_leaks_is_refused_unless_sentences_are_joined_and_it_joins_them(
+    installed, mixed, joins
+):
     told = "other tokens change them"
     assert told in refusal(planned, installed, mixed)
     joined = config({"model": MIXING, "task.joined": True})
-    if alone:
+    if joins:
         assert size(joined)["params_total"]
     else:
         assert told in refusal(size, joined)

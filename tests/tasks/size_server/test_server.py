@@ -16,6 +16,7 @@ from sweeper.store.runs import State
 from tasks.size_server.sizes import size
 from tests.conftest import ROOT
 from tests.tasks.jobs import config, freeze, log_of, science
+from tests.tasks.small import local
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +50,6 @@ def pid_of(run):
     return run.attempts()[0].info()["pid"]
 
 
-NOWHERE = {"data.source": "local", "data.root": "/nowhere"}
-
-
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
@@ -60,7 +58,10 @@ NOWHERE = {"data.source": "local", "data.root": "/nowhere"}
             "model.heads=0: expected a whole",
         ),
         ({"op": "size"}, "KeyError"),
-        ({"op": "data", "config": config(NOWHERE)}, "data.root=/nowhere: expected"),
+        (
+            {"op": "data", "config": config({"data": local("/nowhere")})},
+            "data.root=/nowhere: expected",
+        ),
         ({"op": "seize"}, "op=seize: expected size, speed, data"),  # no such question
     ],
 )

@@ -60,7 +60,6 @@ CASES = [
         "squad", {"name": "collaborative", "shared_size": 7}, marks=pytest.mark.slow
     ),
 ]
-HELD_OUT = 3
 
 
 def shaped(task, attention, rng):
@@ -91,7 +90,7 @@ def test_what_polynomials_says_is_what_a_build_says(task, attention):
     polynomials = CountPolynomials(build)
     for _ in range(BUILT_FIRST):
         polynomials.counts(shaped(task, attention, rng))
-    for _ in range(HELD_OUT):
+    for _ in range(3):
         one = shaped(task, attention, rng)
         assert polynomials.counts(one) == counts(one)
     # Otherwise the held-out models were built too, and this test would compare builds with builds.

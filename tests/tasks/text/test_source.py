@@ -104,13 +104,6 @@ def test_files_about_the_text_are_left_out_by_their_whole_name(tmp_path, name, i
     assert (name in find_files(tmp_path).train) == is_text
 
 
-def test_a_linked_folder_is_refused(tmp_path):
-    make(tmp_path, "text/a.txt")
-    (tmp_path / "held_out").mkdir()
-    (tmp_path / "text" / "test").symlink_to(tmp_path / "held_out")
-    assert "test is a link to " in refusal(find_files, tmp_path / "text")
-
-
 def test_files_that_are_left_out_and_equal_files_are_named(tmp_path, capsys):
     left_out = ("b.txt.gz", "c.jsonl", "val.txt")
     make(tmp_path, "a.txt", *left_out, "README.md", ".hidden.txt")

@@ -81,8 +81,7 @@ def test_steps_that_are_recorded_give_the_bits_of_plain_ones(name, outputs):
         for graph in (False, True)
     )
     assert science(recorded) == science(plain)
-    log = log_of(recorded)
-    assert "without CUDA graphs" not in log
+    assert "without CUDA graphs" not in log_of(recorded)
 
 
 @pytest.mark.gpu
@@ -149,11 +148,6 @@ def test_attention_that_skips_what_a_causal_mask_hides_gives_the_same_bits(head_
     assert all(map(torch.equal, *found))
 
 
-# A batch has three rows, so one rank has one row and the other has two. Dropout is off, because
-# each rank would draw other masks.
-TWO = {"trainer.devices": 2, "model.dropout": 0.0}
-
-
 def wait_for_a_checkpoint(run, process, before=()):
     while run.checkpoints()[:1] == [*before]:
         assert process.poll() is None, "it ended before its first checkpoint"
@@ -162,7 +156,7 @@ def wait_for_a_checkpoint(run, process, before=()):
 
 def in_training(outputs):
     """Start a long run on two devices. Return it, its process, and the pids of its ranks."""
-    run = freeze(outputs, {**TWO, "trainer.steps": 10**6})
+    run = freeze(outputs, {"trainer.devices": 2, "trainer.steps": 10**6})
     process = started(run)
     wait_for_a_checkpoint(run, process)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
@@ -178,6 +172,7 @@ def in_training(outputs):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["squad", "pretraining", "representation"])
 def test_ranks_share_the_rows_and_the_evaluation_of_every_kind_of_data(tmp_path, name):
+    # With dropout, each rank would draw other masks.
     own = {"model.dropout": 0.0}
     if name == "representation":
         # With two problems, broadcasting would hide that the ranks wrongly split them.

@@ -92,13 +92,10 @@ def test_without_tensorly_one_sentence_says_what_to_install(monkeypatch):
 
 
 def test_a_run_without_steps_is_its_parent_with_shared_heads(prepared):
-    parent = ended(
-        prepared, {"trainer.validate_every": 0, "trainer.steps": 5}, "parent"
-    )
+    parent = ended(prepared, {"trainer.steps": 5}, "parent")
     shared = {
         "parent": parent.id,
         "model.attention": {"name": "collaborative", "shared_size": WIDTH},
-        "trainer.validate_every": 0,
     }
     child = ended(prepared, {**shared, "trainer.steps": 0}, "child")
     tuned = ended(prepared, {**shared, "trainer.steps": 1}, "tuned")

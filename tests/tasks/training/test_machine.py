@@ -12,6 +12,7 @@ from sweeper.run.backends.ray import Place
 from sweeper.store.code import Code, differing, pin, state_of
 from tasks.process import freeze_gc
 from tasks.training import machine
+from tests.end_to_end.test_sweep import python
 from tests.tasks.jobs import config, freeze, run_job, science
 
 BLOCK, ROUNDS = 8 * 2**20, 10
@@ -72,9 +73,7 @@ def test_time_that_another_process_had_the_processor_is_counted():
 
 def test_freed_memory_is_not_given_back_to_the_system():
     pages = ROUNDS * 4 * BLOCK // resource.getpagesize()
-    command = [sys.executable, "-c", PROGRAM]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    given_back, kept = map(int, done.stdout.split())
+    given_back, kept = map(int, python("-c", PROGRAM).stdout.split())
     if given_back < pages / 10:
         pytest.skip("this system's C library keeps freed memory by itself")
     assert kept < pages / 100
@@ -101,16 +100,6 @@ def test_the_package_of_an_attention_is_recorded(installed):
     assert (made["package"], made["version"]) == ("mine", "1.2.3")
 
 
-@pytest.fixture
-def program(tmp_path):
-    """A copy of the code that jobs need. Tests may edit it."""
-    for name, source in Code.read().files.items():
-        path = tmp_path / "program" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(source)
-    return tmp_path / "program"
-
-
 def recorded(run):
     """Return the digests of the code that the only attempt at a run recorded."""
     [attempt] = run.attempts()
@@ -119,8 +108,13 @@ def recorded(run):
 
 @pytest.mark.slow
 def test_a_job_that_waited_while_the_code_was_edited_computes_what_it_would_have(
-    program, outputs
+    outputs, tmp_path
 ):
+    program = tmp_path / "program"
+    for name, source in Code.read().files.items():
+        path = program / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(source)
     undisturbed, waited, later = (
         freeze(outputs, {}, name) for name in ("one", "two", "three")
     )

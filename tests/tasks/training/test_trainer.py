@@ -1,10 +1,8 @@
 """Headroom's loop and pl.Trainer train every task to the same weights, bit for bit."""
 
-import math
 import os
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -17,15 +15,14 @@ from pytorch_lightning.loggers import CSVLogger
 from pytorch_lightning.plugins.precision import MixedPrecision
 
 from headroom_attention import run as finished_run
-from sweeper.store import registry
 from tasks.checkpoint import weights_digest
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Installed
 from tests.refusals import refusal
 from tests.tasks.jobs import ended, freeze, run_job
 from tests.tasks.small import SMALL, opened
 
 STEPS = 40
-EXAMPLE = ROOT / "examples" / "extension"
+EXAMPLE = ROOT / "examples" / "extension" / "headroom_example"
 # Every task, the task of the example plugin, and Muon, which combines two optimizers.
 CASES = {
     **SMALL,
@@ -60,20 +57,14 @@ def trainer_for(module, **options):
 @pytest.fixture(scope="module", autouse=True)
 def _example_package(tmp_path_factory):
     """Make the plugin of examples/extension importable, as if it were installed."""
-    about = tmp_path_factory.mktemp("site") / "headroom_example-0.1.0.dist-info"
-    about.mkdir()
-    named = "[headroom.tasks]\nrecall = headroom_example.recall\n"
-    (about / "entry_points.txt").write_text(named)
-    (about / "METADATA").write_text("Name: headroom-example\nVersion: 0.1.0\n")
     with pytest.MonkeyPatch.context() as patch:
-        folders = (ROOT, EXAMPLE, about.parent)
-        for folder in folders:
-            patch.syspath_prepend(folder)
+        packages = Installed(tmp_path_factory.mktemp("site"), patch)
+        groups = {"headroom.tasks": "recall = headroom_example.recall"}
+        packages("headroom_example", f"__path__ = [{str(EXAMPLE)!r}]\n", groups)
         # Processes that a test starts need the paths too.
-        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, folders)))
-        registry._registered.cache_clear()
+        patch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{packages.folder}")
         yield
-    registry._registered.cache_clear()
+        packages.forget()
 
 
 def fitted(shared, changes, resume_from=None, **options):
@@ -107,22 +98,12 @@ def test_both_end_with_the_same_weights_and_metrics(pair, shared):
     assert validation == run.result()["validation"]
 
 
-@pytest.mark.parametrize("name", ["lm1b", "squad"])
-def test_a_limited_test_is_scored_by_its_own_rows(name, shared):
-    module = opened(shared, changes_of(name))
-    whole, limited = (
-        trainer_for(module, **limit).test(module, module.data, verbose=False)[0]
-        for limit in ({}, {"limit_test_batches": 1})
-    )
-    if name == "squad":
-        questions = len(module.data.keys["test"].gold())
-        assert 0 < len(module.files()["predictions.json"]) < questions
-    else:
-        tokens_per_word, of_limited = (
-            math.log(one["test/perplexity_per_word"]) / one["test/loss"]
-            for one in (whole, limited)
-        )
-        assert of_limited == pytest.approx(tokens_per_word, rel=1e-6)
+def test_a_limited_test_is_scored_by_its_own_rows(shared):
+    """tests/tasks/lm1b scales the metrics of a part of the split."""
+    module = opened(shared, changes_of("squad"))
+    trainer_for(module, limit_test_batches=1).test(module, module.data, verbose=False)
+    questions = len(module.data.keys["test"].gold())
+    assert 0 < len(module.files()["predictions.json"]) < questions
 
 
 class Crash(pl.Callback):
@@ -177,7 +158,7 @@ def test_a_run_gives_its_module_and_its_data_before_and_after_training(shared):
     assert digest(module) != trained
 
 
-TWO_PROCESSES = """
+TWO_PROCESSES = """if True:
     import sys
     import warnings
     from pathlib import Path
@@ -211,7 +192,7 @@ def test_two_processes_end_nearly_alike(name, shared, tmp_path):
     run = ended(shared, {**changes, "trainer.devices": 2}, f"two-{name}")
     alone = freeze(shared, changes, f"planned-{name}")
     script = tmp_path / "two.py"
-    script.write_text(textwrap.dedent(TWO_PROCESSES))
+    script.write_text(TWO_PROCESSES)
     saved = tmp_path / "two.pt"
     command = [sys.executable, script, alone.id, shared, saved]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=500)

@@ -9,8 +9,6 @@ import pytest
 from tasks.training import wandb_mirror
 from tests.tasks.jobs import ended, log_of, science
 
-WANDB = {"logger.name": "wandb"}
-
 
 def hang(*_, **__):
     time.sleep(10**6)
@@ -41,7 +39,7 @@ def test_a_broken_one_costs_one_warning_and_nothing_else(fault, outputs, undistu
         sys.modules["wandb"] = breaks and Mock(**{"errors.Error": EOFError}, **breaks)
         wandb_mirror.FINISH_SECONDS = 1  # of its patience with what hangs
 
-    run = ended(outputs, WANDB, sabotage=replace)
+    run = ended(outputs, {"logger.name": "wandb"}, sabotage=replace)
     assert science(run) == undisturbed
     log = log_of(run)
     assert log.count("warning: W&B is off for this run") == 1

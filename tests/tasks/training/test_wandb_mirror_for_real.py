@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -15,6 +13,7 @@ from sweeper.store import mirrors
 from tasks.module import TaskModule
 from tasks.training import wandb_mirror
 from tasks.training.job import INTERRUPTED
+from tests.end_to_end.test_sweep import python
 from tests.tasks.jobs import (
     at_call,
     ended,
@@ -70,10 +69,7 @@ def kill_core():
 
 def sync(server, outputs):
     """Upload an outputs folder by `wandb sync`. Return the only run that the server has then."""
-    command = [sys.executable, "-m", "wandb", "sync", "--yes", str(outputs / "wandb")]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = python("-m", "wandb", "sync", "--yes", outputs / "wandb")
     assert done.returncode == 0, done.stderr
     [remote] = server.runs.values()
     return remote
