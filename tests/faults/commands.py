@@ -16,11 +16,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any
 
 from benchmarks.measure import ROOT
 from sweeper.results.collect import collect, write_tables
-from sweeper.store.liveness import alive
 from sweeper.store.metrics import read_metrics
 from sweeper.store.runs import RunStore
 from tests.faults.sweep import Count, compare, kill, living, reference_of
@@ -55,7 +54,6 @@ LINES = {"a grid": GRID, "two stages": TWO_STAGES, "tuning": TUNING}
 KILLS_PER_SWEEP = 5
 FAILING_CALLS = 0.004  # the share of calls on paths in the outputs folder
 CHANGES_WITH_TIME = ("seconds", "waited_seconds", "tokens_per_second", "reason")
-Each = TypeVar("Each")
 
 
 class Command:
@@ -116,8 +114,8 @@ def kill_marked(mark: str) -> None:
 
 
 def disturbed(
-    count: Count, arguments: Sequence[str], each: Iterable[Each]
-) -> Iterator[tuple[Each, Command]]:
+    count: Count, arguments: Sequence[str], each: Iterable[Any]
+) -> Iterator[tuple[Any, Command]]:
     """Yield a command for each disturbance; then compare its sweep with an undisturbed one.
 
     The sweeps have the data of the undisturbed one.
@@ -171,14 +169,7 @@ def await_training(
 
 def training(outputs: Path) -> bool:
     """Return whether a job that lives has written a row of metrics."""
-    return any(
-        read_metrics(attempt.metrics_path)
-        and attempt.exit() is None
-        and alive(attempt.info())
-        for path in outputs.glob("runs/*")
-        for attempt in RunStore(outputs).run(path.name).attempts()
-        if not (path / "result.json").exists()
-    )
+    return any(read_metrics(one.metrics_path) for one in living(outputs).values())
 
 
 def stops(seed: int) -> Count:

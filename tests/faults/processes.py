@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sweeper.store.metrics import read_metrics
-from sweeper.store.runs import RunStore
 from tests.faults import sweep
 from tests.faults.sweep import Count, Setting, small_sweep
 
@@ -34,7 +33,7 @@ def kills(setting: Setting, *, faults: int) -> Count:
             time.sleep(0.01)
         time.sleep(rng.uniform(0.0, 0.05))
         if count.injected < faults:
-            jobs = sweep.living(outputs)
+            jobs = [*sweep.living(outputs)]
             count.injected += sweep.kill(rng.choice([*orchestrators, *jobs, *jobs]))
 
     return repeated(setting, count, faults, disturb)
@@ -46,7 +45,7 @@ def zombies(setting: Setting, *, faults: int) -> Count:
 
     def disturb(outputs: Path, orchestrators: list[int]) -> None:
         time.sleep(rng.uniform(0.1, 0.5))
-        jobs = sweep.living(outputs)
+        jobs = [*sweep.living(outputs)]
         if not jobs or count.injected >= faults:
             return
         victim = rng.choice(jobs)
@@ -100,7 +99,7 @@ def until_done(
             while not done and len(running) < orchestrators:
                 running.append(sweep.start(outputs, ids))
             disturb(outputs, running)
-            running = [pid for pid in running if not sweep.ended(pid)]
+            running = [pid for pid in running if not os.waitpid(pid, os.WNOHANG)[0]]
             check_results()
         while sweep.living(outputs) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -109,6 +108,4 @@ def until_done(
 
 def work_done(outputs: Path) -> int:
     """Return the number of rows of metrics that all attempts have written."""
-    store = RunStore(outputs)
-    attempts = [a for name in store.ids() for a in store.run(name).attempts()]
-    return sum(len(read_metrics(attempt.metrics_path)) for attempt in attempts)
+    return sum(len(read_metrics(one.metrics_path)) for one in sweep.attempts(outputs))
