@@ -140,8 +140,7 @@ def test_a_sweep_gives_the_same_numbers_as_on_this_machine(tmp_path):
     slurm = "hydra/launcher=slurm trainer.accelerator=cpu".split()
     slurm += "hydra.launcher.poll_s=0.5 hydra.launcher.mem_gb=1".split()
     for outputs, further in ((there, slurm), (here, [])):
-        done = sweep(outputs, *grid, *further)
-        assert done.returncode == 0, done.stdout + done.stderr
+        sweep(outputs, *grid, *further)
     assert len(numbers(here)) == 2
     assert numbers(there) == numbers(here)
     assert (there / "figures" / "grid.pdf").exists()
@@ -151,8 +150,7 @@ def test_a_store_that_others_may_write_to_is_refused_before_data_is_prepared(tmp
     shared = tmp_path / "outputs"
     shared.mkdir()
     shared.chmod(0o777)
-    done = sweep(shared, "hydra/launcher=slurm", "trainer.accelerator=cpu")
-    assert done.returncode == 2
+    done = sweep(shared, "hydra/launcher=slurm", "trainer.accelerator=cpu", code=2)
     assert "chmod go-w" in done.stderr
     assert not any(
         (shared / name).exists() for name in ("data", "runs", "plans", "slurm")

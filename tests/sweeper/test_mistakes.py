@@ -418,7 +418,6 @@ def test_a_home_folder_needs_no_quotes_on_the_command_line():
 
 @pytest.mark.parametrize("typed", ["sweep.py model.heads=8", "-m sweeper status"])
 def test_without_the_environment_a_command_says_how_to_get_it(typed):
-    done = python("-S", *typed.split())  # -S hides site-packages
-    assert done.returncode == 2
+    done = python("-S", *typed.split(), code=2)  # -S hides site-packages
     assert is_a_sentence(done.stderr.removesuffix("\n"))
     assert "run `make install`" in done.stderr
