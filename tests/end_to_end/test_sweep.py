@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -42,16 +41,20 @@ def command(outputs, *arguments):
     return [sys.executable, "sweep.py", *arguments, *TINY, f"paths.outputs={outputs}"]
 
 
-def python(*words, program=sys.executable, code=0, env=(), **options):
-    """Run Python with these arguments and return its output. Assert that it exits with `code`.
+def completed(*command, code=0, env=(), **options):
+    """Run a command, assert its exit code, and return what it printed.
 
     `env` are variables that are added to those of this process.
     """
     usual = {"cwd": ROOT, "capture_output": True, "text": True, "timeout": 400}
     options = {**usual, "env": os.environ | dict(env), **options}
-    done = subprocess.run([program, *map(str, words)], check=False, **options)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done
+    ended = subprocess.run([*map(str, command)], check=False, **options)
+    assert ended.returncode == code, f"{command}\n{ended.stdout}\n{ended.stderr}"
+    return ended
+
+
+def python(*words, program=sys.executable, **options):
+    return completed(program, *words, **options)
 
 
 def sweep(outputs, *arguments, **options):
@@ -60,16 +63,16 @@ def sweep(outputs, *arguments, **options):
 
 def numbers(outputs):
     """Return the metrics and the hash of the weights of every run, without times."""
-    store = RunStore(Path(outputs))
-    results = {run: store.run(run).result() for run in store.ids()}
+    store = RunStore(outputs)
     return {
-        run: result and (result["metrics"], result["weights_sha256"])
-        for run, result in results.items()
+        run: (result := store.run(run).result())
+        and (result["metrics"], result["weights_sha256"])
+        for run in store.ids()
     }
 
 
 def attempts(outputs):
-    store = RunStore(Path(outputs))
+    store = RunStore(outputs)
     return sum(len(store.run(run).attempts()) for run in store.ids())
 
 
@@ -88,10 +91,7 @@ def kill_at_checkpoint(typed, outputs, finished=0, cwd=ROOT):
     )
     store = RunStore(outputs)
     deadline = time.monotonic() + 200
-    while (
-        len([path for run in store.ids() for path in store.run(run).checkpoints()])
-        <= finished
-    ):
+    while sum(len(store.run(run).checkpoints()) for run in store.ids()) <= finished:
         assert time.monotonic() < deadline, "no checkpoint ever appeared"
         assert process.poll() is None, "it ended before it could be killed"
         time.sleep(0.01)

@@ -12,6 +12,7 @@ from tests.faults import sweep
 from tests.faults.sweep import Count, Setting, small_sweep
 
 PATIENCE_S = 300.0
+STOPPED = 30
 
 Disturb = Callable[[Path, list[int]], None]
 """Disturbs a sweep once, given its outputs and the pids of its orchestrators."""
@@ -39,14 +40,14 @@ def kills(setting: Setting, *, faults: int) -> Count:
     return repeated(setting, count, faults, disturb)
 
 
-def zombies(setting: Setting, *, faults: int) -> Count:
+def zombies(setting: Setting) -> Count:
     """Stop workers for a while, and sometimes kill their orchestrator meanwhile."""
     count, rng = Count("SIGSTOP zombies", setting.seed), random.Random(setting.seed)
 
     def disturb(outputs: Path, orchestrators: list[int]) -> None:
         time.sleep(rng.uniform(0.1, 0.5))
         jobs = [*sweep.living(outputs)]
-        if not jobs or count.injected >= faults:
+        if not jobs or count.injected >= STOPPED:
             return
         victim = rng.choice(jobs)
         count.injected += sweep.kill(victim, signal.SIGSTOP)
@@ -55,13 +56,13 @@ def zombies(setting: Setting, *, faults: int) -> Count:
         time.sleep(rng.uniform(0.1, 0.6))
         sweep.kill(victim, signal.SIGCONT)
 
-    return repeated(setting, count, faults, disturb)
+    return repeated(setting, count, STOPPED, disturb)
 
 
-def together(setting: Setting, orchestrators: int, *, times: int) -> Count:
+def together(setting: Setting, orchestrators: int) -> Count:
     """Start several orchestrators at once, and disturb nothing else."""
     count = Count(f"{orchestrators} orchestrators at once", setting.seed)
-    for _ in range(times):
+    for _ in range(5):
         count.injected += 1
         until_done(setting, count, lambda *_: time.sleep(0.05), orchestrators)
     return count

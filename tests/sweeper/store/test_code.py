@@ -84,11 +84,7 @@ def test_two_dirty_trees_are_told_apart_and_what_trains_alone_makes_one_dirty(ro
 @pytest.fixture
 def pinned(root, tmp_path):
     """Return a function that pins the code as it is now, and returns the folder of the copy."""
-
-    def pinned(outputs=tmp_path):
-        return pin(outputs, Code.read(root), [])
-
-    return pinned
+    return lambda outputs=tmp_path: pin(outputs, Code.read(root), [])
 
 
 def test_what_is_pinned_stays_and_is_shared_by_all_that_have_the_same_code(

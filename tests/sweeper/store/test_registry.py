@@ -1,14 +1,13 @@
 """A name is looked up among Headroom's files and the entry points of packages, never imported."""
 
 import json
-import os
-import subprocess
 import sys
 
 import pytest
 
 from sweeper.store import importing, registry
 from sweeper.store.registry import ATTENTION, FIGURES, Kind, made_of, names
+from tests.end_to_end.test_sweep import python
 from tests.refusals import refusal
 
 KINDS = [one for one in vars(registry).values() if isinstance(one, Kind)]
@@ -81,14 +80,8 @@ def test_a_package_that_prints_or_takes_the_streams_leaves_them_as_they_were(ins
         "draw = registry.function(registry.FIGURES, 'takes', 'key', 'draw'); "
         "print(draw(sys.stdin.read()))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", source],
-        input="the input",
-        env={**os.environ, "PYTHONPATH": f"{registry.ROOT}:{module.parents[1]}"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    path = f"{registry.ROOT}:{module.parents[1]}"
+    done = python("-c", source, input="the input", env={"PYTHONPATH": path})
     assert done.stdout == "the input\n"
     assert done.stderr == "morehello\n"  # print() is buffered, os.write() is not
 
