@@ -1,8 +1,6 @@
 """Tests of sweeps that one machine plans, and another trains with only the training libraries."""
 
 import shutil
-import subprocess
-import sys
 from importlib import metadata
 
 import pytest
@@ -46,7 +44,7 @@ def with_what_they_need(names):
 def bare(tmp_path_factory):
     """The Python of an environment that has only the libraries for training."""
     folder = tmp_path_factory.mktemp("bare") / "environment"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    python("-m", "venv", "--without-pip", folder)
     [site] = folder.glob("lib/python*/site-packages")
     # Leave out what tokenizers requires, which is only for downloads.
     tokenizers = metadata.distribution("tokenizers")

@@ -111,15 +111,6 @@ def undisturbed(tmp_path_factory):
     return outputs, done
 
 
-@pytest.fixture
-def known(undisturbed, tmp_path):
-    """An outputs folder without runs. Its cache has the grid's sizes, so no process needs torch."""
-    outputs = tmp_path / "outputs"
-    shutil.copytree(undisturbed[0] / "cache", outputs / "cache")
-    publish_json(outputs / "cache" / "speed.json", {socket.gethostname(): 1e9})
-    return outputs
-
-
 def test_a_grid_becomes_runs_a_table_and_a_figure(undisturbed):
     outputs, done = undisturbed
     assert len(numbers(outputs)) == 4
@@ -165,7 +156,7 @@ def test_no_variable_and_no_user_file_of_a_library_changes_a_result(
     (tmp_path / "matplotlibrc").write_text("text.usetex: True\nsavefig.dpi: 7\n")
     (tmp_path / ".gitconfig").write_text("[core")
     (tmp_path / "settings").write_text("[default]\nmode = disabled\n")
-    subprocess.run(["git", "init", "-q", tmp_path / "other"], check=True)
+    completed("git", "init", "-q", tmp_path / "other")
     hostile = HOSTILE.replace("HERE", str(tmp_path)).split()
     environment = dict(one.split("=", 1) for one in hostile)
 
@@ -267,14 +258,18 @@ def holding(needle, folder):
 
 
 def test_a_dry_run_writes_no_record_and_loads_no_torch_where_sizes_are_known(
-    known, tmp_path
+    undisturbed, tmp_path
 ):
+    # The cache has the sizes of the grid and the speed of this machine.
+    outputs = tmp_path / "outputs"
+    shutil.copytree(undisturbed[0] / "cache", outputs / "cache")
+    publish_json(outputs / "cache" / "speed.json", {socket.gethostname(): 1e9})
     (tmp_path / "torch.py").write_text("raise SystemExit('imported')")
     environment = {"PYTHONPATH": str(tmp_path)}
-    done = sweep(known, *GRID, "hydra.sweeper.dry_run=true", env=environment)
+    done = sweep(outputs, *GRID, "hydra.sweeper.dry_run=true", env=environment)
     assert done.stderr == ""
     assert "4 points, 4 runs: 4 new" in done.stdout
-    assert [path.name for path in known.iterdir()] == ["cache"]
+    assert [path.name for path in outputs.iterdir()] == ["cache"]
 
 
 # A sitecustomize.py, which every Python process of the sweep executes first.

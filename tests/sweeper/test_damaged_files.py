@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -60,11 +59,15 @@ FILES = {
 }
 
 
-def edited(path, *, seal=with_checksum, **values):
+def changed_to(*, seal=with_checksum, **values):
     """Change values in a JSON file, and its checksum. With `seal=dict`, remove the checksum."""
-    value = json.loads(path.read_text()) | values
-    value.pop("sha256", None)
-    path.write_text(json.dumps(seal(value)))
+
+    def damage(path):
+        value = json.loads(path.read_text()) | values
+        value.pop("sha256", None)
+        path.write_text(json.dumps(seal(value)))
+
+    return damage
 
 
 def linked(path):
@@ -78,10 +81,6 @@ def replaced_by(make):
         make(path)
 
     return damage
-
-
-def changed_to(**values):
-    return partial(edited, **values)
 
 
 DAMAGES = {

@@ -27,18 +27,15 @@ PLAIN = {
 FIG1, GRID = "experiment=fig1 seed=0", "model.heads=4,8 model.head_size=8"
 
 
-@pytest.fixture(scope="module")
-def planner():
-    return Planner(shipped(), FakeProcess(), max_runs=997)
-
-
 @pytest.fixture
 def outputs(tmp_path):
     return tmp_path / "outputs"
 
 
 @pytest.fixture
-def planned(planner, outputs):
+def planned(outputs):
+    planner = Planner(shipped(), FakeProcess(), max_runs=997)
+
     def planned(typed):
         """Return the plan of a command line and the name of its results."""
         plan = planner.plan([*typed.split(" "), f"paths.outputs={outputs}"])

@@ -181,6 +181,7 @@ def test_a_server_answers_even_if_it_was_stopped_and_ends_by_itself():
     assert server.wait(timeout=60) == 0
 
 
+# A size server that imports nothing and starts no jobs.
 SERVER = """
 import json, sys
 
@@ -193,28 +194,20 @@ for line in sys.stdin:
 """
 
 
-@pytest.fixture
-def light(tmp_path):
-    """The client of a size server that imports nothing and starts no jobs."""
+def test_a_job_that_ended_before_its_server_is_not_lost_with_it(tmp_path):
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "__init__.py").touch()
     (tmp_path / "tasks" / "size_server.py").write_text(SERVER)
-    with closing(SizeServer()) as process:
-        process.code = tmp_path
-        yield process
-
-
-def test_a_job_that_ended_before_its_server_is_not_lost_with_it(light, tmp_path):
-    ends, lives = (
-        light.fork("train", Path(name), environment={}, log=tmp_path)
-        for name in ("ends", "lives")
-    )
-    told = refusal(light.ask, [{"op": "end"}])
-    assert "the process that builds the models (tasks.size_server) ended" in told
-    assert [light.exits.get(timeout=60) for _ in range(2)] == [
-        (ends, 3),
-        (lives, UNKNOWN),
-    ]
+    with closing(SizeServer()) as light:
+        light.code = tmp_path
+        ends, lives = (
+            light.fork("train", Path(name), environment={}, log=tmp_path)
+            for name in ("ends", "lives")
+        )
+        told = refusal(light.ask, [{"op": "end"}])
+        assert "the process that builds the models (tasks.size_server) ended" in told
+        exits = [light.exits.get(timeout=60) for _ in range(2)]
+    assert exits == [(ends, 3), (lives, UNKNOWN)]
 
 
 def test_jobs_are_imported_for_once_and_before_the_first():

@@ -337,24 +337,6 @@ def test_nothing_more_is_started_once_it_is_spent_and_typed_again_with_more_it_g
 
 
 @pytest.fixture
-def asked(store, monkeypatch):
-    """The paths in the outputs folder that the code opens, lists or passes to stat."""
-    paths = []
-
-    def noted(call):
-        def noting(path, *arguments, **options):
-            if str(path).startswith(str(store.outputs)):
-                paths.append(os.path.relpath(path, store.outputs))
-            return call(path, *arguments, **options)
-
-        return noting
-
-    for name in ("open", "stat", "lstat", "scandir"):
-        monkeypatch.setattr(os, name, noted(getattr(os, name)))
-    return paths
-
-
-@pytest.fixture
 def moments(monkeypatch):
     """The time of the poller's clock, in a list so that a test can set it."""
     now = [0.0]
@@ -368,8 +350,19 @@ def begun(tell, store, names):
     return [*schedule.states.values()], attempts
 
 
-def test_a_run_that_gets_on_costs_one_question_a_poll(tell, store, asked, moments):
+def test_a_run_that_gets_on_costs_one_question_a_poll(
+    tell, store, moments, monkeypatch
+):
     states, attempts = begun(tell, store, "abc")
+    asked = []
+
+    def noted(call, path, *arguments, **options):
+        if str(path).startswith(str(store.outputs)):
+            asked.append(os.path.relpath(path, store.outputs))
+        return call(path, *arguments, **options)
+
+    for name in ("open", "stat", "lstat", "scandir"):
+        monkeypatch.setattr(os, name, partial(noted, getattr(os, name)))
     poller = StatusPoller(store, 30.0)
     for step in (1, 2):
         for attempt in attempts:

@@ -13,10 +13,6 @@ from tests.refusals import refusal
 KINDS = [one for one in vars(registry).values() if isinstance(one, Kind)]
 
 
-def draw_of(name):
-    return registry.function(FIGURES, name, "experiment.figure", "draw")("a table")
-
-
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.word)
 def test_listing_imports_nothing(kind, installed):
     installed(
@@ -43,7 +39,7 @@ def test_listing_imports_nothing(kind, installed):
 )
 def test_an_unknown_name_is_answered_with_those_there_are(name):
     said = name if isinstance(name, str) else json.dumps(name)
-    sentence = refusal(draw_of, name)
+    sentence = refusal(registry.function, FIGURES, name, "experiment.figure", "draw")
     assert sentence.startswith(f"experiment.figure={said}: expected one of ")
     assert "fig1, fig2" in sentence
 
