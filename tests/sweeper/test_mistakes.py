@@ -42,6 +42,7 @@ SWEEPS = {
     "hydra/sweeper=optuna": "Headroom works only with its own sweeper",
     "experiment=Fig1": "experiment=Fig1: expected a file in conf/experiment; did you mean fig1?",
     "model.heads = 4": "model.heads cannot be read as an override: Error parsing override",
+    "fig1": "fig1 cannot be read as an override: Error parsing override",
     "head=8": "head is not a key of the config; did you mean model.heads or",
     "model.heads=interval(1,4)": "expected a list of values",
     "experiment=glob(nothing*)": "experiment=glob(nothing*): expected at least one value",
@@ -59,6 +60,7 @@ SWEEPS = {
     "scale=huge experiment=fig1": "scale=huge: expected one of cpu, demo",
     "scale=cpu experiment=head_sizes": "scale=cpu: expected a scale that experiment=head_sizes",
     "data.root=/tmp": "expected null, since data.source=sample ignores this key; leave it out, or",
+    "data.hub.path=a/b": "data.hub.path=a/b: expected null, since data.source=sample ignores",
     "data=local data.root=HERE/conf data.directions=0,12": "data.directions=0: expected null",
     "data=local": "data.root",
     "data=local data.root=/nonexistent": "data.root=/nonexistent: expected a folder of text files",
@@ -73,6 +75,7 @@ SWEEPS = {
     "experiment=fig3 experiment.seeds=0,1": "write 'experiment.seeds=[0,1]'; to sweep seeds, ",
     "experiment=fig3 ++experiment.arms.fixd.label=x": "=fixd: expected an arm of fig3 (standard,",
     "experiment=fig3 ++experiment.scales.demo.arms.fixd.label=x": "=fixd: expected an arm of fig3",
+    "+experiment.arms.x={where:model.heads==8}": "==8} cannot be read as an override",
     "data=local data.root=/müller": "data.root=/müller cannot be read as an override: ",
     "seed=-1": "seed=-1: expected whole numbers from 0 to 4294967295",
     "experiment=fig3 +experiment.seeds=[]": "experiment.seeds=[]: list should have at least 1",
@@ -169,6 +172,12 @@ FILES = {
     "solved": (
         MATCH.replace("heads, HOW", "hads, to: 5, tolerance: 0.1"),
         "cannot solve for model.hads: model.hads is not a key of the config; did you mean",
+    ),
+    "limited": (
+        ARM.replace(
+            "{grid", "{set: {data: local, data.root: ., data.sentences: 500}, grid"
+        ),
+        "data.sentences=500: expected null, since data.source=local ignores this key",
     ),
     "unchanged": (
         MATCH.replace("heads, HOW", f"feedforward_size, {CACHE}"),

@@ -197,8 +197,9 @@ def test_nothing_goes_in_training_or_unconfirmed(sweep, outputs, monkeypatch, ca
     (run.path / "result.json").unlink()
     run.claim({})  # claimed by this process, which is alive
     before = sorted(outputs.rglob("*"))
-    assert forget(outputs, "mine", "--yes") == 2
-    assert "is in training. Stop its sweep first" in capsys.readouterr().err
+    for name in ("mine", run.id):
+        assert forget(outputs, name, "--yes") == 2
+        assert "is in training. Stop its sweep first" in capsys.readouterr().err
     assert sorted(outputs.rglob("*")) == before
 
 
