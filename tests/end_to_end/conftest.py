@@ -1,13 +1,150 @@
-"""A fixture that starts a real Slurm once for all tests in this folder that need it."""
+"""A fixture that starts a real Slurm with two nodes once for all tests in this folder.
+
+Its daemons use a folder and ports of their own. It needs
+Debian's packages slurm-wlm and munge, and root, because the daemons run as root.
+"""
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import time
 
 import pytest
 
-from tests.end_to_end.slurm_cluster import cluster
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "scancel")
+# cred_expire: Slurm starts a requeued job no earlier than its old credential has expired.
+# No cgroups: a container may lack them.
+CONFIG = """\
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={munge},cred_expire=5
+CredType=cred/munge
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+GresTypes=gpu
+TaskPlugin=task/none
+SwitchType=switch/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SchedulerParameters=batch_sched_delay=0,bf_interval=2,sched_interval=2
+SlurmdParameters=config_overrides
+ReturnToService=2
+JobRequeue=1
+KillWait=20
+MinJobAge=300
+MessageTimeout=3
+MaxArraySize=16
+SlurmctldPort={ports[0]}
+SlurmctldPidFile={root}/slurmctld.pid
+SlurmdPidFile={root}/slurmd-%n.pid
+StateSaveLocation={root}/state
+SlurmdSpoolDir={root}/spool/%n
+SlurmctldLogFile={root}/slurmctld.log
+SlurmdLogFile={root}/slurmd-%n.log
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+{nodes}
+PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+NODES = ("n1", "n2")
+# Of its GPU there is a file and nothing else.
+NODE = (
+    "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} "
+    "CPUs=2 RealMemory=64000 Gres=gpu:1"
+)
 
 
 @pytest.fixture(scope="package")
 def slurm(tmp_path_factory):
-    """Start the cluster."""
+    """Start the daemons, set SLURM_CONF, and stop the daemons at the end.
+
+    Skip the test if a program or root is missing. The nodes have more CPUs than the machine,
+    because the tests check only which job waits for which.
+    """
     pytest.importorskip("submitit", reason="real Slurm: submitit not installed")
-    with cluster(tmp_path_factory.mktemp("slurm")):
+    missing = [name for name in PROGRAMS if not shutil.which(name)]
+    if missing:
+        pytest.skip(
+            f"real Slurm: {', '.join(missing)} not installed (slurm-wlm, munge)"
+        )
+    if os.getuid() != 0:
+        pytest.skip("real Slurm: its daemons need root")
+    root = tmp_path_factory.mktemp("slurm")
+    root.chmod(0o755)
+    for name in ("state", *(f"spool/{name}" for name in NODES)):
+        (root / name).mkdir(parents=True)
+    config, munge = root / "slurm.conf", root / "munge.socket"
+    host = socket.gethostname().split(".")[0]
+    *ports, controller = _free_ports(1 + len(NODES))
+    nodes = [
+        NODE.format(name=name, host=host, port=port)
+        for name, port in zip(NODES, ports, strict=True)
+    ]
+    facts = {"root": root, "host": host, "munge": munge}
+    config.write_text(
+        CONFIG.format(ports=[controller], nodes="\n".join(nodes), **facts)
+    )
+    (root / "gres.conf").write_text("Name=gpu File=/dev/null\n")
+    with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLURM_CONF", str(config))
+
+        def start(*command):
+            log = stack.enter_context((root / f"{command[0]}.out").open("a"))
+            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=root)
+            stack.callback(_stop, process)
+
+        start("munged", "--foreground", "--force", *_munge_files(root, munge))
+        _until(munge.exists, "munge's socket", root)
+        start("slurmctld", "-D", "-i")
+        for node in NODES:
+            start("slurmd", "-D", "-N", node)
+        idle = ["idle"] * len(NODES)
+        command = ("sinfo", "-hN", "-ptest", "-o%T")
+        _until(lambda: _told(*command).split() == idle, "idle nodes", root)
         yield
+
+
+def _munge_files(root, munge):
+    """Write the key of munge. Return the options that name the files of munge."""
+    key = root / "munge.key"
+    key.write_bytes(os.urandom(1024))
+    key.chmod(0o600)
+    files = {name: root / f"munge.{name}" for name in ("key", "pid", "log", "seed")}
+    options = [f"--{name}-file={path}" for name, path in files.items()]
+    return [f"--socket={munge}", *options]
+
+
+def _until(condition, what, root):
+    deadline = time.monotonic() + 60
+    while not condition():
+        if time.monotonic() > deadline:
+            logs = "\n".join(path.read_text()[-2000:] for path in root.glob("*.log"))
+            raise AssertionError(f"Slurm has not brought {what}:\n{logs}")
+        time.sleep(0.1)
+
+
+def _stop(process):
+    process.terminate()
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _told(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+def _free_ports(count):
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]

@@ -2,14 +2,13 @@
 
 import json
 import shutil
-import subprocess
 import sys
 import sysconfig
 import venv
 
 import pytest
 
-from sweeper.store.registry import ROOT
+from tests.end_to_end.test_sweep import ROOT, completed
 
 pytestmark = pytest.mark.slow
 
@@ -25,15 +24,6 @@ print(len(headroom.runs("recall")), run.evaluate() == run.metrics())
 """
 
 
-def done(*command, cwd):
-    """Return what a command prints. Assert that its exit code is 0."""
-    ended = subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, check=False
-    )
-    assert ended.returncode == 0, f"{command}\n{ended.stdout}\n{ended.stderr}"
-    return ended.stdout
-
-
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
     """A new environment with the wheel and the extension. It shares this one's libraries."""
@@ -44,10 +34,12 @@ def environment(tmp_path_factory):
     shutil.copytree(ROOT, folder / "headroom", ignore=NOT_SHIPPED)
     pip = [sys.executable, "-m", "pip", "--python", folder / "venv" / "bin" / "python"]
     build = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
-    done(*pip, "wheel", *build, "--wheel-dir", "wheels", "./headroom", cwd=folder)
+    completed(*pip, "wheel", *build, "--wheel-dir", "wheels", "./headroom", cwd=folder)
     [wheel] = (folder / "wheels").iterdir()
     assert wheel.name.startswith("headroom_attention-")
-    done(*pip, "install", *build, wheel, "./headroom/examples/extension", cwd=folder)
+    completed(
+        *pip, "install", *build, wheel, "./headroom/examples/extension", cwd=folder
+    )
     shutil.rmtree(folder / "headroom")
     return folder / "venv"
 
@@ -74,9 +66,9 @@ def test_a_package_of_ones_own_is_trained_judged_and_drawn(environment, tmp_path
         )
     swept = "sweep", "-m", "experiment=recall", "name=recall", "model/attention=cosine"
     short = "trainer.steps=30", "model.head_size=1,5", "logger=none"
-    done(headroom, *swept, *short, "seed=0", cwd=own)
+    completed(headroom, *swept, *short, "seed=0", cwd=own)
     # The sizes are in the cache, so the size server is first started for the jobs.
-    told = done(headroom, *swept, *short, "seed=0,1", cwd=own)
+    told = completed(headroom, *swept, *short, "seed=0,1", cwd=own).stdout
 
     outputs = own / "outputs"
     assert "larger_heads_recall_more" in told
@@ -93,11 +85,11 @@ def test_a_package_of_ones_own_is_trained_judged_and_drawn(environment, tmp_path
         assert [made["package"] for made in about["packages"]] == [
             "headroom-example"
         ] * 2
-    lines = json.loads(done(headroom, "status", "--json", cwd=own))
+    lines = json.loads(completed(headroom, "status", "--json", cwd=own).stdout)
     assert [line["state"] for line in lines] == ["done"] * 4
-    told = done(environment / "bin" / "python", "-c", FROM_PYTHON, cwd=own)
-    assert told.split() == ["4", "True"]
-    done(headroom, "report", cwd=own)
+    told = completed(environment / "bin" / "python", "-c", FROM_PYTHON, cwd=own)
+    assert told.stdout.split() == ["4", "True"]
+    completed(headroom, "report", cwd=own)
     assert (outputs / "report.html").is_file()
     assert sources(site) == before
     assert {path.name for path in own.iterdir()} == {
@@ -111,4 +103,6 @@ def test_a_package_of_ones_own_is_trained_judged_and_drawn(environment, tmp_path
 def test_the_extensions_own_tests_pass(environment, tmp_path):
     shutil.copytree(EXTENSION / "tests", tmp_path / "tests")
     python = environment / "bin" / "python"
-    done(python, "-m", "pytest", "-q", "--import-mode=importlib", "tests", cwd=tmp_path)
+    completed(
+        python, "-m", "pytest", "-q", "--import-mode=importlib", "tests", cwd=tmp_path
+    )

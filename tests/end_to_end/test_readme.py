@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 
 import pytest
@@ -12,7 +11,7 @@ import torch
 
 import headroom_attention as headroom
 from tests.end_to_end.test_installed import NOT_SHIPPED
-from tests.end_to_end.test_sweep import ROOT, python
+from tests.end_to_end.test_sweep import ROOT, completed, python
 
 pytestmark = pytest.mark.slow
 
@@ -61,19 +60,10 @@ def checkout(tmp_path_factory):
     program.chmod(0o755)
     (venv / ".headroom-installed").touch()
     path = f"{venv / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "VENV": str(venv)}
     for line in LINES:
         shorter = SHORTER.get(line.partition("  ")[0], {})
-        done = subprocess.run(
-            ["bash", "-c", line],
-            cwd=checkout,
-            env=environment | shorter,
-            capture_output=True,
-            text=True,
-            timeout=1500,
-            check=False,
-        )
-        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+        environment = {"PATH": path, "VENV": str(venv), **shorter}
+        completed("bash", "-c", line, cwd=checkout, env=environment, timeout=1500)
     return checkout
 
 
@@ -99,9 +89,7 @@ def test_every_cell_of_the_notebook_works_on_those_outputs(checkout):
     ]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     words = ("-W", "error", "-c", "\n".join([*code, SHOWN]))
-    environment = {**os.environ, "MPLBACKEND": "agg"}
-    done = python(*words, cwd=checkout / "examples", env=environment)
-    assert done.returncode == 0, done.stderr
-    id, shown = json.loads(done.stdout.splitlines()[-1])
+    said = python(*words, cwd=checkout / "examples", env={"MPLBACKEND": "agg"})
+    id, shown = json.loads(said.stdout.splitlines()[-1])
     weights_BHTT = headroom.run(id, outputs=checkout / "outputs").attention()[0]
     assert torch.allclose(torch.tensor(shown), weights_BHTT[0, :, :24, :24], atol=1e-6)

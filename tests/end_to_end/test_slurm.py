@@ -1,7 +1,6 @@
 """Tests with a real Slurm: equal tables, requeued jobs, and children that wait for parents."""
 
 import json
-import subprocess
 
 import pytest
 
@@ -10,7 +9,7 @@ from sweeper.run.backends.slurm import backend
 from sweeper.run.schedule import Phase, Schedule
 from sweeper.size_server import SizeServer
 from sweeper.store.runs import RunStore
-from tests.end_to_end.test_sweep import numbers, sweep
+from tests.end_to_end.test_sweep import completed, numbers, sweep
 from tests.policies import launcher, policy
 from tests.tasks.jobs import config, freeze, science
 
@@ -36,24 +35,15 @@ MEDIUM = {
 }
 
 
-def open_backend(outputs):
-    resources = {Resources.of(config())}
-    given = launcher("slurm", **OPTIONS)
-    return backend(BackendContext(given, resources, "none", outputs, SizeServer()))
-
-
 class Story:
     """A sweep of six runs. Some of their jobs are cancelled, requeued or cut short."""
 
     def __init__(self, outputs):
         self.store = RunStore(outputs)
+        names = "parent child grandchild timed requeued undisturbed".split()
         self.runs = {
-            "parent": freeze(outputs, LONG, "parent"),
-            "child": freeze(outputs, MEDIUM, "child"),
-            "grandchild": freeze(outputs, MEDIUM, "grandchild"),
-            "timed": freeze(outputs, LONG, "timed"),
-            "requeued": freeze(outputs, MEDIUM, "requeued"),
-            "undisturbed": freeze(outputs, MEDIUM, "undisturbed"),
+            name: freeze(outputs, LONG if name in ("parent", "timed") else MEDIUM, name)
+            for name in names
         }
         parents = {"child": "parent", "grandchild": "child"}
         # The parent has the highest cost, so that its children are handed in right behind it.
@@ -61,8 +51,10 @@ class Story:
             Job(name, 9.0 - place, parents.get(name))
             for place, name in enumerate(self.runs)
         ]
+        given, resources = launcher("slurm", **OPTIONS), {Resources.of(config())}
+        context = BackendContext(given, resources, "none", outputs, SizeServer())
         self.schedule = Schedule(
-            self.store, open_backend(outputs), jobs, policy(), self.disturb
+            self.store, backend(context), jobs, policy(), self.disturb
         )
         self.queued = {}
         self._left = {
@@ -87,15 +79,13 @@ class Story:
                 told = json.loads(
                     (run.outputs / "slurm" / f"{run.id}.json").read_text()
                 )
-                words = command.format(told["job"]).split()
-                subprocess.run(words, check=True, capture_output=True)
+                completed(*command.format(told["job"]).split())
 
 
 def waiting():
     """Return [id, reason] for each waiting job, where the reason says why it waits."""
     command = "squeue --noheader --array --states=PENDING --format=%i|%r".split()
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return [line.split("|") for line in told.splitlines()]
+    return [line.split("|") for line in completed(*command).stdout.splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -140,8 +130,7 @@ def test_a_sweep_gives_the_same_numbers_as_on_this_machine(tmp_path):
     slurm = "hydra/launcher=slurm trainer.accelerator=cpu".split()
     slurm += "hydra.launcher.poll_s=0.5 hydra.launcher.mem_gb=1".split()
     for outputs, further in ((there, slurm), (here, [])):
-        done = sweep(outputs, *grid, *further)
-        assert done.returncode == 0, done.stdout + done.stderr
+        sweep(outputs, *grid, *further)
     assert len(numbers(here)) == 2
     assert numbers(there) == numbers(here)
     assert (there / "figures" / "grid.pdf").exists()
@@ -151,8 +140,7 @@ def test_a_store_that_others_may_write_to_is_refused_before_data_is_prepared(tmp
     shared = tmp_path / "outputs"
     shared.mkdir()
     shared.chmod(0o777)
-    done = sweep(shared, "hydra/launcher=slurm", "trainer.accelerator=cpu")
-    assert done.returncode == 2
+    done = sweep(shared, "hydra/launcher=slurm", "trainer.accelerator=cpu", code=2)
     assert "chmod go-w" in done.stderr
     assert not any(
         (shared / name).exists() for name in ("data", "runs", "plans", "slurm")

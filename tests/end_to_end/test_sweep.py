@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -42,10 +41,20 @@ def command(outputs, *arguments):
     return [sys.executable, "sweep.py", *arguments, *TINY, f"paths.outputs={outputs}"]
 
 
-def python(*words, program=sys.executable, cwd=ROOT, **options):
-    """Run Python with these arguments. Return its output and its exit code."""
-    options = {"capture_output": True, "text": True, "timeout": 400, **options}
-    return subprocess.run([program, *map(str, words)], cwd=cwd, check=False, **options)
+def completed(*command, code=0, env=(), **options):
+    """Run a command, assert its exit code, and return what it printed.
+
+    `env` are variables that are added to those of this process.
+    """
+    usual = {"cwd": ROOT, "capture_output": True, "text": True, "timeout": 400}
+    options = {**usual, "env": os.environ | dict(env), **options}
+    ended = subprocess.run([*map(str, command)], check=False, **options)
+    assert ended.returncode == code, f"{command}\n{ended.stdout}\n{ended.stderr}"
+    return ended
+
+
+def python(*words, program=sys.executable, **options):
+    return completed(program, *words, **options)
 
 
 def sweep(outputs, *arguments, **options):
@@ -54,16 +63,16 @@ def sweep(outputs, *arguments, **options):
 
 def numbers(outputs):
     """Return the metrics and the hash of the weights of every run, without times."""
-    store = RunStore(Path(outputs))
-    results = {run: store.run(run).result() for run in store.ids()}
+    store = RunStore(outputs)
     return {
-        run: result and (result["metrics"], result["weights_sha256"])
-        for run, result in results.items()
+        run: (result := store.run(run).result())
+        and (result["metrics"], result["weights_sha256"])
+        for run in store.ids()
     }
 
 
 def attempts(outputs):
-    store = RunStore(Path(outputs))
+    store = RunStore(outputs)
     return sum(len(store.run(run).attempts()) for run in store.ids())
 
 
@@ -82,10 +91,7 @@ def kill_at_checkpoint(typed, outputs, finished=0, cwd=ROOT):
     )
     store = RunStore(outputs)
     deadline = time.monotonic() + 200
-    while (
-        len([path for run in store.ids() for path in store.run(run).checkpoints()])
-        <= finished
-    ):
+    while sum(len(store.run(run).checkpoints()) for run in store.ids()) <= finished:
         assert time.monotonic() < deadline, "no checkpoint ever appeared"
         assert process.poll() is None, "it ended before it could be killed"
         time.sleep(0.01)
@@ -101,17 +107,8 @@ def undisturbed(tmp_path_factory):
     outputs = real.with_name("outputs")
     outputs.symlink_to(real)
     done = sweep(outputs, *GRID)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stderr == ""
     return outputs, done
-
-
-@pytest.fixture
-def known(undisturbed, tmp_path):
-    """An outputs folder without runs. Its cache has the grid's sizes, so no process needs torch."""
-    outputs = tmp_path / "outputs"
-    shutil.copytree(undisturbed[0] / "cache", outputs / "cache")
-    publish_json(outputs / "cache" / "speed.json", {socket.gethostname(): 1e9})
-    return outputs
 
 
 def test_a_grid_becomes_runs_a_table_and_a_figure(undisturbed):
@@ -159,15 +156,15 @@ def test_no_variable_and_no_user_file_of_a_library_changes_a_result(
     (tmp_path / "matplotlibrc").write_text("text.usetex: True\nsavefig.dpi: 7\n")
     (tmp_path / ".gitconfig").write_text("[core")
     (tmp_path / "settings").write_text("[default]\nmode = disabled\n")
-    subprocess.run(["git", "init", "-q", tmp_path / "other"], check=True)
+    completed("git", "init", "-q", tmp_path / "other")
     hostile = HOSTILE.replace("HERE", str(tmp_path)).split()
-    environment = {**os.environ, **dict(one.split("=", 1) for one in hostile)}
+    environment = dict(one.split("=", 1) for one in hostile)
 
     outputs, (before, _) = tmp_path / "outputs", undisturbed
     two = ("-m", "name=two", "model.heads=2,3", *GRID[-2:])
     typed = [one for one in command(outputs, *two) if one != "logger=none"]
     done = python(*typed[1:], "logger.mode=offline", env=environment)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stderr == ""
     assert (outputs / "figures" / "two.svg").exists()
     assert len(numbers(outputs)) == 2
     assert numbers(outputs).items() <= numbers(before).items()
@@ -196,8 +193,8 @@ def test_the_same_command_again_trains_nothing(undisturbed):
     outputs, _ = undisturbed
     before, tries = numbers(outputs), attempts(outputs)
     drawn = [path.read_bytes() for path in (outputs / "figures").iterdir()]
-    again = sweep(outputs, *GRID, env={**os.environ, "COLUMNS": "0"})
-    assert (again.returncode, again.stderr) == (0, "")
+    again = sweep(outputs, *GRID, env={"COLUMNS": "0"})
+    assert again.stderr == ""
     assert "4 done" in again.stdout
     assert (numbers(outputs), attempts(outputs)) == (before, tries)
     assert [path.read_bytes() for path in (outputs / "figures").iterdir()] == drawn
@@ -209,8 +206,7 @@ def test_a_sweep_killed_half_way_ends_with_the_numbers_of_an_undisturbed_one(
     """The sweep, its size server and its jobs get SIGKILL once a run has a checkpoint."""
     kill_at_checkpoint(command(tmp_path, *GRID), tmp_path)
     assert not all(numbers(tmp_path).values())
-    again = sweep(tmp_path, *GRID)
-    assert again.returncode == 0, again.stderr
+    sweep(tmp_path, *GRID)
     assert numbers(tmp_path) == numbers(undisturbed[0])
 
 
@@ -229,11 +225,10 @@ def failing(tmp_path_factory):
     """
     folder = tmp_path_factory.mktemp("failing")
     (folder / "home").mkdir()
-    secrets = dict.fromkeys(SECRETS, CANARY)
-    environment = {**os.environ, **secrets, "HOME": str(folder / "home")}
+    environment = dict.fromkeys(SECRETS, CANARY) | {"HOME": str(folder / "home")}
     asked = command(folder / "outputs", *DIVERGES)
     typed = [word for word in asked if word != "logger=none"]
-    return folder, python(*typed[1:], env=environment)
+    return folder, python(*typed[1:], code=1, env=environment)
 
 
 def test_a_failing_run_stops_no_other_and_the_exit_code_says_so(failing):
@@ -241,7 +236,6 @@ def test_a_failing_run_stops_no_other_and_the_exit_code_says_so(failing):
     store = RunStore(folder / "outputs")
     states = [store.run(run).status().state for run in store.ids()]
     assert sorted(states) == [State.DONE, State.FAILED], done.stdout + done.stderr
-    assert done.returncode == 1
     assert "1 of 2 runs not done" in done.stdout
     assert "nan" in done.stdout
     assert "log.txt" in done.stdout
@@ -264,14 +258,18 @@ def holding(needle, folder):
 
 
 def test_a_dry_run_writes_no_record_and_loads_no_torch_where_sizes_are_known(
-    known, tmp_path
+    undisturbed, tmp_path
 ):
+    # The cache has the sizes of the grid and the speed of this machine.
+    outputs = tmp_path / "outputs"
+    shutil.copytree(undisturbed[0] / "cache", outputs / "cache")
+    publish_json(outputs / "cache" / "speed.json", {socket.gethostname(): 1e9})
     (tmp_path / "torch.py").write_text("raise SystemExit('imported')")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = sweep(known, *GRID, "hydra.sweeper.dry_run=true", env=environment)
-    assert (done.returncode, done.stderr) == (0, "")
+    environment = {"PYTHONPATH": str(tmp_path)}
+    done = sweep(outputs, *GRID, "hydra.sweeper.dry_run=true", env=environment)
+    assert done.stderr == ""
     assert "4 points, 4 runs: 4 new" in done.stdout
-    assert [path.name for path in known.iterdir()] == ["cache"]
+    assert [path.name for path in outputs.iterdir()] == ["cache"]
 
 
 # A sitecustomize.py, which every Python process of the sweep executes first.
@@ -301,7 +299,7 @@ for module, name in ((builtins, "open"), (io, "open"), (os, "open"), (os, "stat"
 @pytest.mark.slow
 def test_a_sweep_needs_nothing_that_linux_alone_has(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(WITHOUT)
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment = {"PYTHONPATH": str(tmp_path)}
     asked = "import os, pathlib; print(hasattr(os, 'pidfd_open'), pathlib.Path('/proc').exists())"
     said = python("-c", asked, env=environment).stdout
     assert said.split() == ["False", "False"]

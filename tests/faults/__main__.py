@@ -13,7 +13,7 @@ import warnings
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before any numeric library loads
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument(
         "--seed", type=int, default=1, help="the seed of all random choices"
@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--only", default="", metavar="WORD", help="run cases with WORD in the name"
     )
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     from tests.faults.suite import (
         cases,
     )  # late: torch and Lightning take seconds to import

@@ -16,11 +16,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any
 
 from benchmarks.measure import ROOT
 from sweeper.results.collect import collect, write_tables
-from sweeper.store.liveness import alive
 from sweeper.store.metrics import read_metrics
 from sweeper.store.runs import RunStore
 from tests.faults.sweep import Count, compare, kill, living, reference_of
@@ -52,10 +51,9 @@ TUNING = f"""
 {TINY}
 """.split()
 LINES = {"a grid": GRID, "two stages": TWO_STAGES, "tuning": TUNING}
-KILLS_PER_SWEEP = 5
+KILLS, KILLS_PER_SWEEP = 20, 5
 FAILING_CALLS = 0.004  # the share of calls on paths in the outputs folder
 CHANGES_WITH_TIME = ("seconds", "waited_seconds", "tokens_per_second", "reason")
-Each = TypeVar("Each")
 
 
 class Command:
@@ -116,8 +114,8 @@ def kill_marked(mark: str) -> None:
 
 
 def disturbed(
-    count: Count, arguments: Sequence[str], each: Iterable[Each]
-) -> Iterator[tuple[Each, Command]]:
+    count: Count, arguments: Sequence[str], each: Iterable[Any]
+) -> Iterator[tuple[Any, Command]]:
     """Yield a command for each disturbance; then compare its sweep with an undisturbed one.
 
     The sweeps have the data of the undisturbed one.
@@ -136,16 +134,16 @@ def disturbed(
             count.wrong += (tables(outputs), verdicts(outputs)) != expected
 
 
-def kills(seed: int, arguments: Sequence[str], name: str, *, faults: int) -> Count:
+def kills(seed: int, arguments: Sequence[str], name: str) -> Count:
     """Kill the sweep, its server or its jobs with SIGKILL while a job trains."""
     count, rng = Count(f"sweep.py killed: {name}", seed), random.Random(seed)
     sweeps = itertools.takewhile(
-        lambda _: count.injected < faults and not count.hung, itertools.count()
+        lambda _: count.injected < KILLS and not count.hung, itertools.count()
     )
     for _, command in disturbed(count, arguments, sweeps):
         process = command.type()
         deadline = time.monotonic() + PATIENCE_S
-        most = min(faults, count.injected + KILLS_PER_SWEEP)
+        most = min(KILLS, count.injected + KILLS_PER_SWEEP)
         while process.poll() is None and time.monotonic() < deadline:
             await_training(process, command.outputs, rng)
             victims = marked(command.mark)
@@ -171,14 +169,7 @@ def await_training(
 
 def training(outputs: Path) -> bool:
     """Return whether a job that lives has written a row of metrics."""
-    return any(
-        read_metrics(attempt.metrics_path)
-        and attempt.exit() is None
-        and alive(attempt.info())
-        for path in outputs.glob("runs/*")
-        for attempt in RunStore(outputs).run(path.name).attempts()
-        if not (path / "result.json").exists()
-    )
+    return any(read_metrics(one.metrics_path) for one in living(outputs).values())
 
 
 def stops(seed: int) -> Count:
@@ -203,14 +194,14 @@ def stops(seed: int) -> Count:
     return count
 
 
-def failing_calls(seed: int, *, times: int) -> Count:
+def failing_calls(seed: int) -> Count:
     """Let calls to the file system fail now and then in the sweep, its server and its jobs.
 
     Each sweep must end with a message; typed again it must finish. The number of calls that failed
     is unknown, so a sweep counts as one fault.
     """
     count = Count("EIO, EINTR, EACCES and ENOENT", seed)
-    for number, command in disturbed(count, GRID, range(times)):
+    for number, command in disturbed(count, GRID, range(20)):
         count.injected += 1
         environment = {
             "FAULTY_FOLDER": str(command.outputs),
@@ -225,7 +216,7 @@ def failing_calls(seed: int, *, times: int) -> Count:
     return count
 
 
-def killed_rounds(seed: int, *, times: int) -> Count:
+def killed_rounds(seed: int) -> Count:
     """Kill a sweep that decides, alone or with all its processes, over its rounds; type it again.
 
     Between two kills, at least one run ends.
@@ -233,7 +224,7 @@ def killed_rounds(seed: int, *, times: int) -> Count:
     count, rng = Count("rounds killed: twins", seed), random.Random(seed)
     with TemporaryDirectory(ignore_cleanup_errors=True) as conf:
         for _, command in disturbed(count, twins(Path(conf), PLANTED), [None]):
-            for number in range(1, times + 1):
+            for number in range(1, 11):
                 process = command.type()
                 while (
                     process.poll() is None

@@ -21,13 +21,13 @@ from tests.policies import policy
 from tests.tasks.jobs import last_words
 
 PATIENCE_S = 300.0
-CUTS = 100
+FLIPS, CUTS = 300, 100
 MEMORY = (
     "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 )  # for cases without a disk
 
 
-def flipped_checkpoints(setting: Setting, *, flips: int) -> Count:
+def flipped_checkpoints(setting: Setting) -> Count:
     """Flip one bit of a checkpoint or of its checksum, or cut the checkpoint short."""
     count = Count("bit flips in a checkpoint, and cuts", setting.seed, runs=1)
     rng = random.Random(setting.seed)
@@ -46,7 +46,7 @@ def flipped_checkpoints(setting: Setting, *, flips: int) -> Count:
             path.write_bytes(content)
             sidecar.write_bytes(checksum)
 
-        for number in range(flips):
+        for number in range(FLIPS):
             where = sidecar if number % 20 == 19 else path
             flipped = bytearray(where.read_bytes())
             flipped[rng.randrange(len(flipped))] ^= 1 << rng.randrange(8)

@@ -21,7 +21,7 @@ STEP = 10  # at which a job is sabotaged
 LARGEST_FILE = 2**15  # bytes: more than the metrics take, less than a checkpoint
 
 
-def hangs(setting: Setting, *, times: int) -> Count:
+def hangs(setting: Setting) -> Count:
     """Stop a job from training while its heartbeat goes on; every other one ignores SIGTERM."""
     count = Count("hangs", setting.seed)
 
@@ -30,7 +30,7 @@ def hangs(setting: Setting, *, times: int) -> Count:
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         time.sleep(1e6)
 
-    for _ in range(times):
+    for _ in range(2):
         cause, log = sabotaged(setting, count, hang, Watchdog(2.0, 1.0))
         count.complaints += cause != Cause.HANG or "most recent call first" not in log
     return count

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sweeper.store.metrics import read_metrics
-from sweeper.store.runs import RunStore
 from tests.faults import sweep
 from tests.faults.sweep import Count, Setting, small_sweep
 
 PATIENCE_S = 300.0
+STOPPED = 30
 
 Disturb = Callable[[Path, list[int]], None]
 """Disturbs a sweep once, given its outputs and the pids of its orchestrators."""
@@ -34,20 +34,20 @@ def kills(setting: Setting, *, faults: int) -> Count:
             time.sleep(0.01)
         time.sleep(rng.uniform(0.0, 0.05))
         if count.injected < faults:
-            jobs = sweep.living(outputs)
+            jobs = [*sweep.living(outputs)]
             count.injected += sweep.kill(rng.choice([*orchestrators, *jobs, *jobs]))
 
     return repeated(setting, count, faults, disturb)
 
 
-def zombies(setting: Setting, *, faults: int) -> Count:
+def zombies(setting: Setting) -> Count:
     """Stop workers for a while, and sometimes kill their orchestrator meanwhile."""
     count, rng = Count("SIGSTOP zombies", setting.seed), random.Random(setting.seed)
 
     def disturb(outputs: Path, orchestrators: list[int]) -> None:
         time.sleep(rng.uniform(0.1, 0.5))
-        jobs = sweep.living(outputs)
-        if not jobs or count.injected >= faults:
+        jobs = [*sweep.living(outputs)]
+        if not jobs or count.injected >= STOPPED:
             return
         victim = rng.choice(jobs)
         count.injected += sweep.kill(victim, signal.SIGSTOP)
@@ -56,13 +56,13 @@ def zombies(setting: Setting, *, faults: int) -> Count:
         time.sleep(rng.uniform(0.1, 0.6))
         sweep.kill(victim, signal.SIGCONT)
 
-    return repeated(setting, count, faults, disturb)
+    return repeated(setting, count, STOPPED, disturb)
 
 
-def together(setting: Setting, orchestrators: int, *, times: int) -> Count:
+def together(setting: Setting, orchestrators: int) -> Count:
     """Start several orchestrators at once, and disturb nothing else."""
     count = Count(f"{orchestrators} orchestrators at once", setting.seed)
-    for _ in range(times):
+    for _ in range(5):
         count.injected += 1
         until_done(setting, count, lambda *_: time.sleep(0.05), orchestrators)
     return count
@@ -100,7 +100,7 @@ def until_done(
             while not done and len(running) < orchestrators:
                 running.append(sweep.start(outputs, ids))
             disturb(outputs, running)
-            running = [pid for pid in running if not sweep.ended(pid)]
+            running = [pid for pid in running if not os.waitpid(pid, os.WNOHANG)[0]]
             check_results()
         while sweep.living(outputs) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -109,6 +109,4 @@ def until_done(
 
 def work_done(outputs: Path) -> int:
     """Return the number of rows of metrics that all attempts have written."""
-    store = RunStore(outputs)
-    attempts = [a for name in store.ids() for a in store.run(name).attempts()]
-    return sum(len(read_metrics(attempt.metrics_path)) for attempt in attempts)
+    return sum(len(read_metrics(one.metrics_path)) for one in sweep.attempts(outputs))

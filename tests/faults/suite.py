@@ -16,7 +16,7 @@ def cases(
 ) -> Iterator[tuple[str, Callable[[], Count]]]:
     """Yield the cases with the names for `--only`; the tests run the quick ones."""
     mounts, seed = files.can_mount(), setting.seed
-    yield "flips", partial(files.flipped_checkpoints, setting, flips=300)
+    yield "flips", partial(files.flipped_checkpoints, setting)
     yield "limit", partial(jobs.file_limit, setting)
     if mounts:
         yield (
@@ -33,16 +33,16 @@ def cases(
         return
     if mounts:
         yield "inodes", partial(files.full_disk, setting, times=4, of="files")
-    yield "zombies", partial(processes.zombies, setting, faults=30)
+    yield "zombies", partial(processes.zombies, setting)
     for orchestrators in (2, 5):
-        yield "together", partial(processes.together, setting, orchestrators, times=5)
-    yield "hangs", partial(jobs.hangs, setting, times=2)
+        yield "together", partial(processes.together, setting, orchestrators)
+    yield "hangs", partial(jobs.hangs, setting)
     yield "silent", partial(jobs.silent_ends, setting)
-    yield "errnos", partial(commands.failing_calls, seed, times=20)
+    yield "errnos", partial(commands.failing_calls, seed)
     yield "stops", partial(commands.stops, seed)
     for name, line in commands.LINES.items():
-        yield f"commands {name}", partial(commands.kills, seed, line, name, faults=20)
-    yield "rounds", partial(commands.killed_rounds, seed, times=10)
+        yield f"commands {name}", partial(commands.kills, seed, line, name)
+    yield "rounds", partial(commands.killed_rounds, seed)
     if not mounts:
         print(
             "disk full: left out, as this user may not mount",

@@ -20,7 +20,7 @@ from sweeper.run.backend import Backend, Job
 from sweeper.run.failures import Watchdog
 from sweeper.run.options import SweepOptions
 from sweeper.run.schedule import Schedule
-from sweeper.store.attempts import Cause
+from sweeper.store.attempts import Attempt, Cause
 from sweeper.store.files import canonical
 from sweeper.store.identity import run_id
 from sweeper.store.liveness import alive
@@ -251,23 +251,16 @@ def start(outputs: Path, ids: Sequence[str]) -> int:
     return fork(work, outputs / "orchestrator.log")
 
 
-def living(outputs: Path) -> list[int]:
-    """Return the pids of the jobs that live."""
+def attempts(outputs: Path) -> list[Attempt]:
+    """Return all attempts of all runs."""
     store = RunStore(outputs)
-    return [
-        attempt.info()["pid"]
-        for name in store.ids()
-        for attempt in store.run(name).attempts()
-        if attempt.exit() is None and alive(attempt.info())
-    ]
+    return [one for name in store.ids() for one in store.run(name).attempts()]
 
 
-def ended(pid: int) -> bool:
-    """Return whether a child of this process is gone, and reap it."""
-    try:
-        return os.waitpid(pid, os.WNOHANG)[0] != 0
-    except ChildProcessError:
-        return True
+def living(outputs: Path) -> dict[int, Attempt]:
+    """Return the attempts whose jobs live, by pid."""
+    every = ((one, one.info()) for one in attempts(outputs) if one.exit() is None)
+    return {info["pid"]: one for one, info in every if alive(info)}
 
 
 def kill(pid: int, number: int = signal.SIGKILL) -> bool:

@@ -2,9 +2,7 @@
 
 import json
 import os
-import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ from sweeper.store.plans import write_plan
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 from tasks import prepare
-from tests.end_to_end.test_sweep import ROOT, rows
+from tests.end_to_end.test_sweep import ROOT, completed, rows
 from tests.tasks.jobs import freeze
 
 COMMANDS = ("status", "collect")
@@ -61,11 +59,15 @@ FILES = {
 }
 
 
-def edited(path, *, seal=with_checksum, **values):
+def changed_to(*, seal=with_checksum, **values):
     """Change values in a JSON file, and its checksum. With `seal=dict`, remove the checksum."""
-    value = json.loads(path.read_text()) | values
-    value.pop("sha256", None)
-    path.write_text(json.dumps(seal(value)))
+
+    def damage(path):
+        value = json.loads(path.read_text()) | values
+        value.pop("sha256", None)
+        path.write_text(json.dumps(seal(value)))
+
+    return damage
 
 
 def linked(path):
@@ -79,10 +81,6 @@ def replaced_by(make):
         make(path)
 
     return damage
-
-
-def changed_to(**values):
-    return partial(edited, **values)
 
 
 DAMAGES = {
@@ -202,15 +200,13 @@ PLACES = {
 @pytest.mark.parametrize(
     ("before", "after", "code", "told"), PLACES.values(), ids=PLACES
 )
-def test_a_command_ends_in_words(before, after, code, told, tmp_path, monkeypatch):
+def test_a_command_ends_in_words(before, after, code, told, tmp_path):
     outputs = tmp_path / "outputs"
     write_plan(outputs, plan("fïrst", "a"))
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     command = f"{before}{sys.executable} -m sweeper collect --outputs {outputs} {after}"
-    done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path
-    )
-    assert (done.returncode, done.stderr.strip()) == (code, told)
+    environment = {"PYTHONPATH": str(ROOT)}
+    ended = completed("bash", "-c", command, code=code, cwd=tmp_path, env=environment)
+    assert ended.stderr.strip() == told
 
 
 def test_records_are_for_their_owner_alone_and_what_is_made_of_them_may_be_handed_on(

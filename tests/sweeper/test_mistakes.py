@@ -107,26 +107,15 @@ SWEEPS = {
     "trainer.threads=1,2": "trainer.threads=1,2: expected one value, since this key cannot",
     "experiment=fig3 ++experiment.arms.fixed.grid={trainer.threads:[1,2]}": "keys that can change",
     "experiment=fig1 experiment.tune.seeds=[7]": "is not tuned; add experiment.tuned=true, or",
+    "experiment=fig1 scale=cpu experiment.tune.seeds=[7,2]": "none of the experiment's own",
+    "experiment=fig1 scale=cpu experiment.tune.transfer.fixed=width": "tune.transfer was removed",
+    "experiment=fig1 scale=cpu experiment.tune.per=arm": "tune.per was removed: leave it out",
+    "experiment=fig1 scale=cpu experiment.tune.by=test/loss": "a metric of the validation split",
+    "experiment=fig1 scale=cpu experiment.tune.grid={optimizer.learning_rate:[0.1]}": "least two",
+    "experiment=three ++experiment.margin={test/loss:{size:0,reason:why}}": "a number above 0",
+    "experiment=three ++experiment.margin={test/loss:{size:1,reason:'\u2003'}}": "match pattern",
+    "experiment=three ++experiment.margin={test/loss:{size:1}}": "test/loss.reason is missing",
 }
-
-# The rest of `experiment=fig1_tuned scale=cpu experiment.tune.`
-TUNED = {
-    "seeds=[7,2]": "tune.seeds=[7, 2]: expected none of the experiment's own seeds (0, 1, 2)",
-    "transfer.fixed=width": "tune.transfer was removed: leave it out, since each arm's smallest",
-    "per=arm": "tune.per was removed: leave it out, since each arm's smallest and largest model",
-    "by=test/loss": "by=test/loss: expected a metric of the validation split",
-    "grid={optimizer.learning_rate:[0.1]}": "expected at least two different values",
-}
-# The rest of `experiment=three ++experiment.`
-THREE = {
-    "margin={test/loss:{size:0,reason:why}}": "size=0: expected a number above 0 in the metric's",
-    "margin={test/loss:{size:1,reason:'\u2003'}}": "string should match pattern",
-    "margin={test/loss:{size:1}}": "margin.test/loss.reason is missing",
-}
-SWEEPS |= {
-    f"experiment=fig1_tuned scale=cpu experiment.tune.{t}": TUNED[t] for t in TUNED
-}
-SWEEPS |= {f"experiment=three ++experiment.{typed}": THREE[typed] for typed in THREE}
 
 # The contents of conf/experiment/<name>.yaml below the line `# @package _global_`.
 BODY = "experiment:\n  title: t\n  metric: test/loss\n"
@@ -418,7 +407,6 @@ def test_a_home_folder_needs_no_quotes_on_the_command_line():
 
 @pytest.mark.parametrize("typed", ["sweep.py model.heads=8", "-m sweeper status"])
 def test_without_the_environment_a_command_says_how_to_get_it(typed):
-    done = python("-S", *typed.split())  # -S hides site-packages
-    assert done.returncode == 2
+    done = python("-S", *typed.split(), code=2)  # -S hides site-packages
     assert is_a_sentence(done.stderr.removesuffix("\n"))
     assert "run `make install`" in done.stderr

@@ -19,7 +19,7 @@ from sweeper.store.runs import RunStore
 from tests.end_to_end.test_sweep import rows
 from tests.policies import shipped
 from tests.sweeper.conftest import finish
-from tests.sweeper.plan.conftest import FakeProcess, described
+from tests.sweeper.plan.conftest import FakeProcess
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -30,22 +30,30 @@ PLAIN = {
 FIG1, GRID = "experiment=fig1 seed=0", "model.heads=4,8 model.head_size=8"
 
 
-@pytest.fixture(scope="module")
-def planner():
-    return Planner(shipped(), FakeProcess(), max_runs=997)
-
-
 @pytest.fixture
 def outputs(tmp_path):
     return tmp_path / "outputs"
 
 
 @pytest.fixture
-def sweep(planner, outputs):
+def planned(outputs):
+    planner = Planner(shipped(), FakeProcess(), max_runs=997)
+
+    def planned(typed):
+        """Return the plan of a command line and the name of its results."""
+        plan = planner.plan([*typed.split(" "), f"paths.outputs={outputs}"])
+        [name] = plan.experiments
+        return plan, name
+
+    return planned
+
+
+@pytest.fixture
+def sweep(planned, outputs):
     """Return a function that plans a sweep, writes results for its runs and publishes them."""
 
     def sweep(typed):
-        plan = planner.plan([*typed.split(" "), f"paths.outputs={outputs}"])
+        plan, name = planned(typed)
         check_claims(plan)
         store = RunStore(outputs)
         freeze(plan, store, {})
@@ -53,9 +61,7 @@ def sweep(planner, outputs):
             if store.run(id).result() is None:
                 metrics = {"test/perplexity": 40.0 + number % 7}
                 finish(store.run(id), {"metrics": metrics, "seconds": 2.0})
-        [name] = plan.experiments
-        print_everything(Console(file=io.StringIO()), outputs, [name])
-        return name
+        print_everything(Console(quiet=True), outputs, [name])
 
     return sweep
 
@@ -67,36 +73,35 @@ def left(outputs):
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_what_changes_no_result_is_not_in_the_name(name):
-    assert described(PLAIN[name])[1] == name
+def test_what_changes_no_result_is_not_in_the_name(planned, name):
+    assert planned(PLAIN[name])[1] == name
 
 
 @pytest.mark.parametrize(
     "typed", [FIG1, GRID, "data=local data.root=/some/novels", "task.joined=false"]
 )
-def test_a_hash_tells_apart_what_changes_results(typed):
+def test_a_hash_tells_apart_what_changes_results(planned, typed):
     again = " ".join(reversed([*typed.split(" "), "logger=none"]))
     changed = f"{typed} model.layers=2"
-    name, same, other = (described(words)[1] for words in (typed, again, changed))
+    name, same, other = (planned(words)[1] for words in (typed, again, changed))
     assert re.fullmatch("[a-z0-9]+-[0-9a-f]{8}", name)
     assert name == same != other
 
 
-def test_a_hash_stays_the_same_in_later_versions():
-    assert described(GRID)[1] == "grid-72d70907"
-    assert described(FIG1)[1] == "fig1-bd048884"
+def test_a_hash_stays_the_same_in_later_versions(planned):
+    assert planned(GRID)[1] == "grid-72d70907"
+    assert planned(FIG1)[1] == "fig1-bd048884"
 
 
 def test_a_name_used_again_holds_the_new_results_until_the_older_command_is_typed(
-    sweep, planner, outputs, monkeypatch
+    sweep, planned, outputs, monkeypatch
 ):
     def typed(heads):
-        words = ["name=mine", f"model.heads={heads}"]
-        command = ["sweep.py", "-m", "hydra.sweeper.plan_only=true", *words]
-        monkeypatch.setattr("sys.argv", command)
-        again = planner.plan([*words, f"paths.outputs={outputs}"])
-        taken = replaced(outputs, again.as_data())
-        sweep(" ".join(words))
+        words = f"name=mine model.heads={heads}"
+        command = f"sweep.py -m hydra.sweeper.plan_only=true {words}"
+        monkeypatch.setattr("sys.argv", command.split())
+        taken = replaced(outputs, planned(words)[0].as_data())
+        sweep(words)
         assert left(outputs) == [{"mine"}] * 2
         drawn = {row["model.heads"] for row in rows(outputs, "mine")}
         assert drawn == {*heads.split(",")}

@@ -13,10 +13,10 @@ from sweeper.stages.other_code import in_words, of_other_code, refuse_mixing
 from sweeper.store.attempts import Cause
 from sweeper.store.changes import Changes, state_of_files
 from sweeper.store.code import Code, differing, needed, pin
-from sweeper.store.errors import UserError
 from sweeper.store.plans import write_plan
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, State
+from tests.refusals import refusal
 from tests.sweeper.conftest import finish
 from tests.sweeper.results.synthetic import few
 from tests.tasks.jobs import config
@@ -99,8 +99,7 @@ def test_the_plan_names_the_changed_file_and_the_way_to_train_again(tmp_path):
     ]
     [line] = in_words(found, accepted=True)
     assert line.endswith("claims are judged on the mixture.")
-    with pytest.raises(UserError, match=r"Runs of different code cannot decide"):
-        refuse_mixing(found)
+    assert "Runs of different code cannot decide" in refusal(refuse_mixing, found)
 
 
 def child_of(parent, run):

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
-from omegaconf import OmegaConf
 from rich.console import Console
 
 from sweeper.__main__ import main
@@ -27,10 +26,10 @@ from sweeper.stages.decide import check_claims, decide
 from sweeper.stages.publish import collect_and_judge
 from sweeper.stages.sweep import sweep as whole_sweep
 from sweeper.stages.train import Executor, freeze
-from sweeper.store.errors import UserError
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
-from tests.policies import shipped
+from tests.policies import policy, shipped
+from tests.refusals import refusal
 from tests.sweeper.conftest import finish
 from tests.sweeper.plan.conftest import FakeProcess
 
@@ -95,31 +94,27 @@ TYPED = {
 
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory):
-    """Return plans by name, and the default options of a sweep."""
+    """Return plans by name."""
     folder = tmp_path_factory.mktemp("planned")
     conf = shutil.copytree(CONF, folder / "conf")
     more = ALIKE.replace("[larger_heads_improve]", "[]").replace("2]", "2, 3, 4, 5]")
     for name, text in {"few": ALIKE, "more": more}.items():
         (conf / "experiment" / f"{name}.yaml").write_text(text)
-    composed = composer(conf)
-    planner = Planner(composed, FakeProcess(), max_runs=10**4)
-    plans = {
+    planner = Planner(composer(conf), FakeProcess(), max_runs=10**4)
+    return {
         name: planner.plan([*typed.split(), f"paths.outputs={folder}"])
         for name, typed in TYPED.items()
     }
-    return plans, OmegaConf.to_object(composed.compose([]).hydra.sweeper)
 
 
 def sweep(
     planned, outputs, lives=Stub.lives, *, experiment="fig2", fails=None, **options
 ):
     """Run a sweep and return its output."""
-    plans, usual = planned
-    plan = replace(plans[experiment], outputs=outputs)
+    plan, store = replace(planned[experiment], outputs=outputs), RunStore(outputs)
     console = Console(file=io.StringIO(), width=200)
     backend = SimpleNamespace(slots=2, device="cpu")
-    chosen, store = replace(usual, **options), RunStore(plan.outputs)
-    executor = Stub(console, store, None, backend, chosen, None, None)
+    executor = Stub(console, store, None, backend, policy(**options), None, None)
     executor.lives = lives
     executor.fails = fails or executor.fails
     decide(executor, plan, {run: 1.0 for run in executor.left(plan)})
@@ -206,14 +201,12 @@ def test_a_round_takes_seeds_that_another_experiment_has(typed, tmp_path):
         ({"until": ["larger"]}, "until needs hydra.sweeper.decide=true; add it, or"),
     ],
 )
-def test_rounds_need_claims_and_decide(planned, tmp_path, monkeypatch, typed, told):
+def test_rounds_need_claims_and_decide(tmp_path, monkeypatch, typed, told):
     process = Mock(spec=SizeServer, ask=FakeProcess().ask)
     monkeypatch.setattr("sweeper.stages.sweep.size_server", lambda: process)
     arguments = ["model.heads=4", f"paths.outputs={tmp_path}"]
-    options = replace(planned[1], **typed)
-    named = {"composer": shipped(), "options": options, "launcher": "local"}
-    with pytest.raises(UserError, match=told):
-        whole_sweep(arguments, **named, launcher_options=None)
+    named = {"composer": shipped(), "launcher": "local", "launcher_options": None}
+    assert told in refusal(whole_sweep, arguments, **named, options=policy(**typed))
 
 
 def test_rounds_end_where_a_point_always_fails(typed, tmp_path):
@@ -240,26 +233,20 @@ def test_claims_that_are_not_asked_about_buy_nothing(typed, tmp_path):
 
 
 def test_a_claim_that_nothing_makes_cannot_be_asked_about(planned):
-    check_claims(planned[0]["fig1"], ["fixed_keeps_improving"])
-    with pytest.raises(
-        UserError, match=r"hydra\.sweeper\.until=larger: expected a claim"
-    ):
-        check_claims(planned[0]["fig1"], ["larger"])
+    check_claims(planned["fig1"], ["fixed_keeps_improving"])
+    told = refusal(check_claims, planned["fig1"], ["larger"])
+    assert "hydra.sweeper.until=larger: expected a claim" in told
 
 
 @pytest.fixture
 def asks(planned, tmp_path):
     """Return a function that sweeps fig1 with changed terms and returns the verdicts."""
-    plan, usual = planned[0]["fig1"], planned[1]
+    plan = planned["fig1"]
 
     def asks(*claims, **terms):
         about = {"fig1": replace(plan.experiments["fig1"], claims=[*claims], **terms)}
-        sweep(
-            ({"fig1": replace(plan, experiments=about)}, usual),
-            tmp_path,
-            max_seeds=3,
-            experiment="fig1",
-        )
+        changed = {"fig1": replace(plan, experiments=about)}
+        sweep(changed, tmp_path, max_seeds=3, experiment="fig1")
         return {verdict.claim: verdict for verdict in verdicts_on(*collect(tmp_path))}
 
     return asks

@@ -6,11 +6,11 @@ import pytest
 from rich.console import Console
 
 from sweeper.cli.status import lines, print_status
-from sweeper.store.files import publish_json, with_checksum
 from sweeper.store.liveness import Watcher
 from sweeper.store.plans import write_plan
 from sweeper.store.runs import RunStore
 from tests.sweeper.conftest import finish
+from tests.sweeper.store.conftest import elsewhere
 from tests.tasks.jobs import freeze
 
 NAMES = ("done", "running", "failed", "child", "grandchild", "waits", "new")
@@ -27,10 +27,12 @@ def outputs(tmp_path):
     failed.heartbeat(**BEAT)
     failed.finish("nan", "the loss is nan")
     users = [("fig1", name) for name in (*NAMES, "done")] + [("fig3", "running")]
-    points = []
-    for user, name in users:
-        own = {"seed": NAMES.index(name), "values": {"model.heads": NAMES.index(name)}}
-        points.append({"experiment": user, "run": name, "arm": "fixed", **own})
+    number = NAMES.index
+    points = [
+        {"experiment": user, "run": name, "arm": "fixed", "seed": number(name)}
+        | {"values": {"model.heads": number(name)}}
+        for user, name in users
+    ]
     about = {
         name: {"size": {"tokens": 2000}, "parent": PARENTS.get(name)} for name in NAMES
     }
@@ -89,10 +91,7 @@ def test_a_run_of_before_this_machine_started_is_over_once_its_heartbeat_stands_
     outputs,
 ):
     [attempt] = RunStore(outputs).run("running").attempts()
-    publish_json(
-        attempt.path / "attempt.json",
-        with_checksum(attempt.info() | {"boot": "earlier"}),
-    )
+    elsewhere(attempt, boot="earlier")
     now = [0.0]
     store = RunStore(outputs, Watcher(90.0, lambda: now[0]))
     for state, words in (("running", "running at"), ("interrupted", "killed at")):

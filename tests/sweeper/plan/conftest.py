@@ -8,9 +8,6 @@ import pytest
 
 from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
-from sweeper.plan.experiment import check, read_experiment
-from sweeper.plan.overlay import with_command_line
-from sweeper.plan.overrides import name_of, read
 from sweeper.plan.planner import Planner
 from sweeper.store.identity import leaves
 from tests.policies import shipped
@@ -70,21 +67,6 @@ class FakeProcess:
         if not isinstance(p, list):
             size["head_size"] = p
         return {"size": size}
-
-
-def described(typed):
-    """Return the experiment of a command line, or None for a grid, and the name of its results."""
-    found = read(typed.split(" "), shipped(), max_points=997)
-    if not found.experiments:
-        return None, name_of(found, None, shipped())
-    [name] = found.experiments
-    whole = shipped().base([f"experiment={name}"]).resolved["experiment"]
-    scale = str(found.values.get("scale", "demo"))
-    experiment = read_experiment(name, whole, scale=scale, overrides=found.values)
-    axes = {key: values for key, values in found.axes.items() if key != "seed"}
-    made = with_command_line(experiment, axes, found.values)
-    check(made)
-    return made, name_of(found, experiment, shipped())
 
 
 def each(found, key):

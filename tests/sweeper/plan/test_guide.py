@@ -6,7 +6,6 @@ import re
 import shlex
 from dataclasses import MISSING, fields
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 
@@ -17,9 +16,7 @@ from sweeper.store import registry
 from tasks.parse import parse
 from tests.sweeper.results.synthetic import one_arm
 
-GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "experiments.md").read_text(
-    "utf-8"
-)
+GUIDE = (registry.ROOT / "docs" / "experiments.md").read_text("utf-8")
 YAML = [
     text
     for text in re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
@@ -75,14 +72,10 @@ def test_every_claim_is_documented_with_its_arms_and_its_question():
 
 
 def test_every_figure_is_documented():
-    modules = {
-        name: import_module(f"sweeper.results.figures.{name}")
-        for name in registry.names(registry.FIGURES)
-    }
-    rows = [
-        [f"`{name}`", inspect.getdoc(one).splitlines()[0]]
-        for name, one in modules.items()
-    ]
+    rows = []
+    for name in registry.names(registry.FIGURES):
+        module = import_module(f"sweeper.results.figures.{name}")
+        rows.append([f"`{name}`", inspect.getdoc(module).splitlines()[0]])
     assert table("figure") == rows
 
 

@@ -68,8 +68,7 @@ def planned(tmp_path):
         typed = ["scale=tiny", "model=wide", "hydra.sweeper.dry_run=true"]
         typed.append(f"paths.outputs={tmp_path / 'outputs'}")
         own = ("--config-dir", tmp_path / "own")
-        done = python("sweep.py", *own, *arguments, *typed)
-        assert done.returncode == code, done.stderr
+        done = python("sweep.py", *own, *arguments, *typed, code=code)
         assert code == 0 or len(done.stderr.splitlines()) == 1
         return done.stderr if code else done.stdout
 

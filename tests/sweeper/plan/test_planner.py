@@ -21,7 +21,7 @@ from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 from tests.refusals import refusal
 from tests.sweeper.conftest import finish
-from tests.sweeper.plan.conftest import described, each, points
+from tests.sweeper.plan.conftest import each, points
 
 
 def test_a_grid_is_the_product_of_its_axes_and_seeds_and_the_last_key_varies_fastest(
@@ -118,15 +118,15 @@ def test_figure_1_at_paper_scale_has_the_published_counts(plan):
         ("fig1 model.layers=1,2 experiment.claims=[]", "curves"),
         ("fig1 model.layers=1,2 experiment.claims=[] experiment.figure=fig1", "fig1"),
         ("fig1 model.layers=2", "fig1"),
-        ("fig1 experiment.x=training_flops", "curves"),
+        ("fig1 +experiment.x=training_flops", "curves"),
         ("theorem1 task.sequence_length=5,7,11", "theorem1"),
         ("theorem1 seed=0,1", "theorem1"),
     ],
 )
 def test_a_figure_that_would_join_points_of_several_typed_values_gives_way(
-    typed, figure
+    plan, typed, figure
 ):
-    experiment, _ = described(f"experiment={typed}")
+    [experiment] = plan(f"experiment={typed}").experiments.values()
     assert experiment.figure == figure
 
 

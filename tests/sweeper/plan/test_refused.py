@@ -25,20 +25,15 @@ FORMS = {
 }
 
 
-@pytest.fixture
-def given():
-    """Return a function that reads a command line as `sweep.py` does."""
-
-    def given(*arguments):
-        refuse_arguments(list(arguments))
-        shipped().base(o for o in arguments if "," not in o)
-        return read(arguments, shipped(), max_points=9)
-
-    return given
+def given(*arguments):
+    """Read a command line as `sweep.py` does."""
+    refuse_arguments([*arguments])
+    shipped().base(o for o in arguments if "," not in o)
+    read(arguments, shipped(), max_points=9)
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_no_target_gets_past_the_command_line(given, form):
+def test_no_target_gets_past_the_command_line(form):
     with pytest.raises(UserError, match=r"_target_|code"):
         given(form)
 
@@ -77,7 +72,7 @@ def test_no_target_gets_in_by_an_edited_record(key):
 
 @pytest.mark.parametrize("key", ["logger.api_key", "logger.WANDB_API_KEY", "x.secret", "hf_token",
                                  "data.hub.token", "password"])  # fmt: skip
-def test_secrets_are_refused_and_not_repeated(given, key):
+def test_secrets_are_refused_and_not_repeated(key):
     told = refusal(given, f"+{key}=CANARY")
     assert "environment" in told
     assert "CANARY" not in told
@@ -86,7 +81,7 @@ def test_secrets_are_refused_and_not_repeated(given, key):
 @pytest.mark.parametrize(
     "text", ["'${oc.env:HOME}'", "'${oc.decode:x}'", "'a ${oc.env:X,y} b'"]
 )
-def test_the_environment_is_not_read_into_a_config(given, text):
+def test_the_environment_is_not_read_into_a_config(text):
     for typed in (text, f"{text},b"):
         assert "interpolation" in refusal(given, f"logger.project={typed}")
 
@@ -99,7 +94,7 @@ def test_flags_that_read_a_pickle_or_run_a_job_are_refused(flag):
     assert "not a flag" in refusal(refuse_arguments, ["-m", flag, "seed=1"])
 
 
-def test_the_usual_flags_and_the_projects_own_keys_pass(given):
+def test_the_usual_flags_and_the_projects_own_keys_pass():
     refuse_arguments(
         ["-m", "--cfg", "job", "--help", "model.heads=8", "-cd", "hydra/conf"]
     )

@@ -15,7 +15,7 @@ from sweeper.store.attempts import Cause
 from sweeper.store.runs import RunStore, State
 from tests.refusals import refusal
 from tests.sweeper.conftest import finish
-from tests.sweeper.plan.conftest import described, points
+from tests.sweeper.plan.conftest import points
 
 RATE = "optimizer.learning_rate"
 TUNE = "experiment.tune"
@@ -83,11 +83,11 @@ def test_further_seeds_leave_out_those_of_the_trials(plan):
     ],
 )
 def test_tuning_is_switched_on_and_off_at_any_scale_and_has_a_name_of_its_own(
-    typed, tuned
+    plan, typed, tuned
 ):
-    experiment, name = described(f"experiment={typed}")
+    [experiment] = plan(f"experiment={typed}").experiments.values()
     assert bool(experiment.tune) is tuned
-    assert (name == experiment.yaml) is (typed == "fig1 scale=demo")
+    assert (experiment.name == experiment.yaml) is (typed == "fig1 scale=demo")
 
 
 COSTLY = "keys that do not change the size of a model or the cost of a run"

@@ -2,7 +2,6 @@
 
 import os
 from collections import deque
-from types import MappingProxyType
 
 import pytest
 
@@ -87,12 +86,12 @@ def program(tmp_path, monkeypatch):
 
 @pytest.fixture
 def tell(store):
-    def tell(jobs, slots=2, *, trainer=None, story=MappingProxyType({}), **options):
+    def tell(jobs, slots=2, *, trainer=None, story=None, **options):
         """Return the schedule of jobs, or of names of jobs, and its backend."""
         jobs = [job(one) if isinstance(one, str) else one for one in jobs]
         for one in jobs:
             store.freeze(Record(one.run, {"seed": one.run, "trainer": trainer or {}}))
-        backend = FakeBackend(store, story, slots)
+        backend = FakeBackend(store, story or {}, slots)
         # The default is three tries without waits between them.
         options.setdefault("policy", policy())
         return Schedule(store, backend, jobs, **options), backend

@@ -1,6 +1,5 @@
 """Tests of the schedule with a backend that trains nothing: order, retries, budget and polls."""
 
-import io
 import os
 import signal
 from copy import deepcopy
@@ -227,16 +226,15 @@ def test_runs_that_fail_are_tried_as_often_as_it_may_help(tell, story, starts, r
 
 
 def test_a_start_that_made_no_attempt_is_not_given_the_reason_of_an_earlier_one(
-    tell, store
+    tell, capsys
 ):
     for cause in ("nan", "dropped"):
         schedule, backend = tell("a", story={"a": [cause]})
         assert not schedule.execute()
     assert len(backend.started) == 3
     assert "start.log" in schedule.states["a"].reason
-    console = Console(file=io.StringIO())
-    print_unfinished(console, schedule, {"a": "a"})
-    assert "log.txt" not in console.file.getvalue()
+    print_unfinished(Console(), schedule, {"a": "a"})
+    assert "log.txt" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -372,24 +370,6 @@ def test_nothing_more_is_started_once_it_is_spent_and_typed_again_with_more_it_g
 
 
 @pytest.fixture
-def asked(store, monkeypatch):
-    """The paths in the outputs folder that the code opens, lists or passes to stat."""
-    paths = []
-
-    def noted(call):
-        def noting(path, *arguments, **options):
-            if str(path).startswith(str(store.outputs)):
-                paths.append(os.path.relpath(path, store.outputs))
-            return call(path, *arguments, **options)
-
-        return noting
-
-    for name in ("open", "stat", "lstat", "scandir"):
-        monkeypatch.setattr(os, name, noted(getattr(os, name)))
-    return paths
-
-
-@pytest.fixture
 def moments(monkeypatch):
     """The time of the poller's clock, in a list so that a test can set it."""
     now = [0.0]
@@ -403,8 +383,19 @@ def begun(tell, store, names):
     return [*schedule.states.values()], attempts
 
 
-def test_a_run_that_gets_on_costs_one_question_a_poll(tell, store, asked, moments):
+def test_a_run_that_gets_on_costs_one_question_a_poll(
+    tell, store, moments, monkeypatch
+):
     states, attempts = begun(tell, store, "abc")
+    asked = []
+
+    def noted(call, path, *arguments, **options):
+        if str(path).startswith(str(store.outputs)):
+            asked.append(os.path.relpath(path, store.outputs))
+        return call(path, *arguments, **options)
+
+    for name in ("open", "stat", "lstat", "scandir"):
+        monkeypatch.setattr(os, name, partial(noted, getattr(os, name)))
     poller = StatusPoller(store, 30.0)
     for step in (1, 2):
         for attempt in attempts:

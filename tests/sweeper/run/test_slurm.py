@@ -307,7 +307,6 @@ def test_sbatch_is_asked_for_what_a_run_takes(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("said", "later"),
     [
-        ("AssocMaxSubmitJobLimit", True),
         ("QOSMaxSubmitJobPerUserLimit", True),
         ("Unable to contact slurm controller (connect failure)", True),
         ("Invalid qos specification", False),

@@ -1,6 +1,5 @@
 """Tests of the parts of the code on which runs depend, and of the copies for queued jobs."""
 
-import shutil
 import subprocess
 from importlib.metadata import entry_points
 
@@ -21,26 +20,17 @@ sweeper/store/runs.py sweeper/run/schedule.py sweeper/results/judge.py docs/inst
 ]
 
 
-def git(folder, *words):
-    identity = ["-c", "user.name=one", "-c", "user.email=one@example.org"]
-    subprocess.run(["git", *identity, *words], cwd=folder, check=True)
-
-
-@pytest.fixture(scope="module")
-def committed(tmp_path_factory):
+@pytest.fixture
+def root(tmp_path):
     """A git repository with the folders of Headroom and files without real code."""
-    program = tmp_path_factory.mktemp("committed") / "program"
+    program = tmp_path / "program"
     for name in FILES:
         (program / name).parent.mkdir(parents=True, exist_ok=True)
         (program / name).write_text(f"{name}\n")
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
-        git(program, *words)
+    for words in ("init -q", "add .", "commit -qm first"):
+        command = f"git -c user.name=one -c user.email=one@example.org {words}"
+        subprocess.run(command.split(), cwd=program, check=True)
     return program
-
-
-@pytest.fixture
-def root(committed, tmp_path):
-    return shutil.copytree(committed, tmp_path / "program")
 
 
 @pytest.mark.parametrize(
@@ -84,11 +74,7 @@ def test_two_dirty_trees_are_told_apart_and_what_trains_alone_makes_one_dirty(ro
 @pytest.fixture
 def pinned(root, tmp_path):
     """Return a function that pins the code as it is now, and returns the folder of the copy."""
-
-    def pinned(outputs=tmp_path):
-        return pin(outputs, Code.read(root), [])
-
-    return pinned
+    return lambda outputs=tmp_path: pin(outputs, Code.read(root), [])
 
 
 def test_what_is_pinned_stays_and_is_shared_by_all_that_have_the_same_code(

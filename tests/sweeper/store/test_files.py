@@ -132,22 +132,15 @@ def test_publish_is_durable_before_it_is_visible_or_never_waits_for_the_disk(tmp
             )
 
 
-@pytest.fixture
-def victim(tmp_path):
-    """A file outside the store, which the test must not change."""
-    path = tmp_path / "victim"
-    path.write_text("untouched")
-    yield path
-    assert path.read_text() == "untouched"
-
-
-def test_a_link_planted_at_the_final_name_never_leads_a_write_away(tmp_path, victim):
-    path = tmp_path / "beat.json"
+def test_a_link_planted_at_the_final_name_never_leads_a_write_away(tmp_path):
+    victim, path = tmp_path / "victim", tmp_path / "beat.json"
+    victim.write_text("untouched")
     path.symlink_to(victim)
     assert not publish(path, NEW, replace=False)
     assert "beat.json cannot be read" in refusal(read_json, path)
     assert publish(path, NEW)
     assert path.read_text() == NEW
+    assert victim.read_text() == "untouched"
 
 
 def test_json_comes_back_as_it_went_and_nan_is_refused(tmp_path):

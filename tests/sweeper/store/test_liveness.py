@@ -28,15 +28,9 @@ input()
 """
 
 
-@pytest.fixture
-def child(start):
-    """A new process, and the identity that it prints."""
+def test_only_the_process_meant_is_signalled_and_then_it_is_dead(start):
     process = start(TELL)
-    return process, json.loads(process.stdout.readline())
-
-
-def test_only_the_process_meant_is_signalled_and_then_it_is_dead(child):
-    process, info = child
+    info = json.loads(process.stdout.readline())
     assert info["pid"] == process.pid
     recycled = info | {"pid_started": info["pid_started"] - 1}
     assert alive(recycled) is False

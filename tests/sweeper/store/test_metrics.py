@@ -50,25 +50,17 @@ def test_truncated_at_every_byte_only_the_cut_line_is_lost_and_never_the_next(tm
         assert read_metrics(path) == [*whole, NEXT]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        *(lambda old, flip=flip: old ^ flip for flip in (0x01, 0x80)),
-        *(lambda old, new=new: new for new in b'\n\0"'),
-    ],
-)
-def test_with_any_byte_changed_only_its_line_is_lost_and_no_wrong_row_is_read(
-    tmp_path, change
-):
+def test_with_any_byte_changed_only_its_line_is_lost_and_no_wrong_row_is_read(tmp_path):
     path = tmp_path / "m"
     data = written(path, ROWS)
     spans = line_spans(data)
     for at, old in enumerate(data):
-        path.write_bytes(data[:at] + bytes([change(old)]) + data[at + 1 :])
         others = [  # without its line end, the next row is lost, too
             row for row, (a, b) in zip(ROWS, spans, strict=True) if not a - 1 <= at <= b
         ]
-        assert read_metrics(path) == (ROWS if change(old) == old else others)
+        for new in {old ^ 0x01, old ^ 0x80, *b'\n\0"'} - {old}:
+            path.write_bytes(data[:at] + bytes([new]) + data[at + 1 :])
+            assert read_metrics(path) == others
 
 
 def test_a_write_that_fails_half_way_does_not_cost_the_next_row(tmp_path, monkeypatch):

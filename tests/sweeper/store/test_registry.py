@@ -1,21 +1,16 @@
 """A name is looked up among Headroom's files and the entry points of packages, never imported."""
 
 import json
-import os
-import subprocess
 import sys
 
 import pytest
 
 from sweeper.store import importing, registry
 from sweeper.store.registry import ATTENTION, FIGURES, Kind, made_of, names
+from tests.end_to_end.test_sweep import python
 from tests.refusals import refusal
 
 KINDS = [one for one in vars(registry).values() if isinstance(one, Kind)]
-
-
-def draw_of(name):
-    return registry.function(FIGURES, name, "experiment.figure", "draw")("a table")
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.word)
@@ -44,7 +39,7 @@ def test_listing_imports_nothing(kind, installed):
 )
 def test_an_unknown_name_is_answered_with_those_there_are(name):
     said = name if isinstance(name, str) else json.dumps(name)
-    sentence = refusal(draw_of, name)
+    sentence = refusal(registry.function, FIGURES, name, "experiment.figure", "draw")
     assert sentence.startswith(f"experiment.figure={said}: expected one of ")
     assert "fig1, fig2" in sentence
 
@@ -81,14 +76,8 @@ def test_a_package_that_prints_or_takes_the_streams_leaves_them_as_they_were(ins
         "draw = registry.function(registry.FIGURES, 'takes', 'key', 'draw'); "
         "print(draw(sys.stdin.read()))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", source],
-        input="the input",
-        env={**os.environ, "PYTHONPATH": f"{registry.ROOT}:{module.parents[1]}"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    path = f"{registry.ROOT}:{module.parents[1]}"
+    done = python("-c", source, input="the input", env={"PYTHONPATH": path})
     assert done.stdout == "the input\n"
     assert done.stderr == "morehello\n"  # print() is buffered, os.write() is not
 
