@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 from functools import partial
+from unittest.mock import Mock
 
 import pytest
 
@@ -12,8 +13,8 @@ from tasks import checkpoint
 from tasks.lm1b.data import PackedText
 from tasks.lm1b.task import LanguageModel
 from tasks.module import TaskModule
+from tasks.training import distributed, progress
 from tasks.training import job as attempts
-from tasks.training import progress
 from tasks.training.progress import Checkpointer
 from tests.refusals import refusal
 from tests.tasks.jobs import (
@@ -243,3 +244,22 @@ def test_the_history_of_a_run_trained_anew_has_no_row_of_the_first_training(prep
     assert resumed_from(run) == 13
     logged = [row["step"] for row in run.history() if "train/loss" in row]
     assert logged == [5, 10, 15, 19]
+
+
+def test_a_killed_rank_is_noted_in_no_attempt_of_another_job(outputs, monkeypatch):
+    run = freeze(outputs)
+
+    def start(*arguments, **options):
+        run.claim({})
+        return Mock(processes=[])
+
+    def killed(ranks):
+        run.claim({})  # another sweep starts the run again
+        return -signal.SIGKILL
+
+    monkeypatch.setattr(distributed, "start_processes", start)
+    monkeypatch.setattr(distributed, "pass_signals_on", lambda processes: None)
+    monkeypatch.setattr(distributed, "exit_code_of", killed)
+    distributed.supervise(run, {"num_nodes": 1, "devices": 2}, lambda path: 0)
+    own, other = run.attempts()
+    assert (own.exit()["cause"], other.exit()) == ("killed", None)
