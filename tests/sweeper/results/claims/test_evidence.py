@@ -53,7 +53,7 @@ def most_heads(sweep):
     ("pretrainings", "expected"), [(1, OPEN), (2, OPEN), (5, SUPPORTED)]
 )
 def test_fine_tuning_seeds_alone_support_nothing(pretrainings, expected):
-    sweep = finetuned(seeds=5, about={"claims": [IMPROVES]}, pretrainings=pretrainings)
+    sweep = finetuned(seeds=5, claims=[IMPROVES], pretrainings=pretrainings)
     found = verdicts_on(sweep.table())
     measures = [verdict.measure for verdict in found]
     assert measures == ["SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"]
@@ -99,7 +99,7 @@ def test_a_pre_training_that_diverged_leaves_claims_on_its_fine_tunings_undecide
     sweep = finetuned(
         seeds=5,
         pretrainings=5,
-        about={"claims": [IMPROVES]},
+        claims=[IMPROVES],
         done=lambda task, heads, seed: (heads, seed) != (32, 4),
     )
     sweep.write(tmp_path)

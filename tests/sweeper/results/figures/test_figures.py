@@ -87,7 +87,7 @@ def bars_of(drawn):
 
 
 SWEEPS = {
-    "few": lambda: few(),
+    "few": few,
     "half": lambda: figure1(grid=PAPER, done=half),
     "none": lambda: figure1(done=lambda arm, model, seed: False),
     "hostile": hostile,
@@ -98,11 +98,9 @@ SWEEPS = {
     "fine-tuned": lambda: finetuned("fig2", seeds=3),
     "fine-tuned, hostile": lambda: finetuned(
         "table2b",
-        about={
-            "title": HOSTILE,
-            "text": HOSTILE,
-            "arms": {"fixed": {"label": HOSTILE}},
-        },
+        title=HOSTILE,
+        text=HOSTILE,
+        arms={"fixed": {"label": HOSTILE}},
     ),
 }
 BY_EVERY = ("none", "hostile")  # drawn by each figure
