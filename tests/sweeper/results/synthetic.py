@@ -161,20 +161,24 @@ class Sweep:
             },
         }
 
-    def write(self, outputs):
-        """Write the plan and the records with the store."""
+    def write(self, outputs, *, attempts=True):
+        """Write the plan and the records with the store. Results can lack attempts."""
         write_plan(outputs, self.plan)
         store = RunStore(outputs)
         for id, record in self.records.items():
             run, result = store.freeze(record), self.results.get(id)
-            if result:
+            if result and attempts:
                 finish(run, result, **self.attempts.get(id, {}))
+            elif result:
+                run.publish_result(run.attempt(1), result)
         return outputs
 
     def table(self, outputs=None):
         """Return the table of the sweep. If `outputs` is set, the sweep stays there on disk."""
         with TemporaryDirectory() as folder:
-            [table] = collect(self.write(outputs or Path(folder)), [self.name])
+            attempts = bool(self.attempts)
+            written = self.write(outputs or Path(folder), attempts=attempts)
+            [table] = collect(written, [self.name])
         return table
 
 
