@@ -306,27 +306,16 @@ def test_a_claim_on_one_size_is_not_judged_where_another_changes_with_it(
     assert words in why_open(sweep, claim)
 
 
-def as_accuracy(sweep, change=lambda value: value):
-    for result in sweep.results.values():
-        result["metrics"] = {"test/accuracy": change(result["metrics"][sweep.metric])}
-    sweep.metric = "test/accuracy"
-    return sweep
-
-
 @pytest.mark.parametrize(("spread", "known"), [(1.0, True), (90.0, False)])
 def test_an_interval_wider_than_percentages_can_differ_is_none(spread, known):
-    rng = random.Random(0)
-    sweep = as_accuracy(
-        figure1(law(0.8), seeds=4), lambda _: 0.5 + spread * rng.gauss(0, 0.01)
-    )
-    found = judged(sweep, IMPROVES)
+    about = {"metric": "test/accuracy", "noise": 0.02 * spread}
+    found = judged(figure1(lambda model: 0.5, seeds=4, **about), IMPROVES)
     assert found.verdict == OPEN
     assert ("[no interval]" not in found.effect) == known
 
 
 def test_parameters_are_saved_of_a_loss_only():
-    sweep = as_accuracy(figure1(law(0.8)), lambda loss: 1 / loss)
-    assert "metric that is a loss" in why_open(sweep, SAVES)
+    assert "metric that is a loss" in why_open(figure1(metric="test/accuracy"), SAVES)
 
 
 @pytest.mark.parametrize(
