@@ -11,7 +11,6 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import MappingProxyType
 
 from omegaconf import OmegaConf
 
@@ -274,20 +273,14 @@ def matched_to(d, grid):
     target = Model(d, heads, d // heads).size["params_total"]
     candidates = [Model(grid.small, h, grid.head_size) for h in range(1, 4001)]
     model = min(candidates, key=lambda one: abs(one.size["params_total"] - target))
-    achieved = model.size["params_total"]
-    return model, {
-        "to": f"standard embedding_size={d} heads={heads}",
-        "count": "params_total",
-        "target": target,
-        "achieved": achieved,
-        "error": achieved / target - 1,
-    }
+    error = model.size["params_total"] / target - 1
+    return model, match(f"standard embedding_size={d} heads={heads}", error=error)
 
 
-def by_hand(axes):
+def by_hand(axes, name="grid"):
     """Return the sweep of a grid from the command line."""
     labels, x = {"grid": " x ".join(axes)}, next(iter(axes))
-    sweep = Sweep(name="grid", title="lm1b", figure="curves", x=x, labels=labels)
+    sweep = Sweep(name, "lm1b", figure="curves", x=x, labels=labels)
     for index, values in enumerate(product(*axes.values())):
         point = dict(zip(axes, values, strict=True))
         sweep.add("grid", Model(64, 2 + index, 32), [43.0 - index, 42.5], point)
@@ -347,11 +340,9 @@ def described(name):
     """Return the entry of a shipped experiment in a plan."""
     conf = Path(__file__).parents[3] / "conf" / "experiment" / f"{name}.yaml"
     about = OmegaConf.to_container(OmegaConf.load(conf), resolve=False)["experiment"]
-    keys = {"title", "metric", "x", "figure", "finetune"} & about.keys()
     paper = {str(x): printed for x, printed in about.get("paper", {}).items()}
     arms = {arm: {"label": entry["label"]} for arm, entry in about["arms"].items()}
-    chosen = {key: about[key] for key in keys}
-    return {"x": "params_total", **chosen, "claims": [], "paper": paper, "arms": arms}
+    return {"x": "params_total", **about, "claims": [], "paper": paper, "arms": arms}
 
 
 def finetuned(
@@ -359,8 +350,8 @@ def finetuned(
     *,
     seeds=2,
     pretrainings=1,
-    about=MappingProxyType({}),
     done=lambda task, heads, seed: True,
+    **about,
 ):
     """Return a sweep of a shipped experiment over `MODELS`.
 

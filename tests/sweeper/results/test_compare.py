@@ -29,8 +29,7 @@ def compared(*sweeps):
     """Compare sweeps, and return the exit code and the output."""
     console = Console(file=io.StringIO(), width=200)
     with TemporaryDirectory() as folder:
-        places = [Path(folder) / str(number) for number in range(len(sweeps))]
-        written = [one.write(at) for one, at in zip(sweeps, places, strict=True)]
+        written = [one.write(Path(folder, str(n))) for n, one in enumerate(sweeps)]
         code = compare(console, folder, *map(str, written))
     return code, console.file.getvalue()
 

@@ -70,8 +70,7 @@ def test_what_a_reader_must_know_has_a_line_that_experiments_share():
 
 
 def test_measures_that_agree_share_a_line():
-    about = {"claims": ["fixed_keeps_improving"]}
-    table = finetuned("fig2", about=about).table()
+    table = finetuned("fig2", claims=["fixed_keeps_improving"]).table()
     [_, row] = brief([table], {"fig2": verdicts_on(table)}, 200)
     assert "fixed_keeps_improving" in row.plain
 
@@ -200,10 +199,7 @@ def test_the_last_lines_suggest_what_works_with_the_logger_of_the_newest_sweep(
 
 
 def test_the_last_lines_say_in_which_groups_of_wandb_the_runs_are(tmp_path):
-    first = mirrored(by_hand({"model.heads": [2, 3]}), "mine")
-    first.name = "mine"
-    first.points = [{**one, "experiment": "mine"} for one in first.points]
-    first.write(tmp_path)
+    mirrored(by_hand({"model.heads": [2, 3]}, "mine"), "mine").write(tmp_path)
     mirrored(by_hand({"model.heads": [2, 3, 5]}), "grid").write(tmp_path)
     [line] = [one for one in ended(tmp_path, "grid") if "Weights & Biases: " in one]
     where = "2 of 6 in the group grid, 4 in the group mine, which planned them first."

@@ -55,7 +55,7 @@ def test_a_small_number_is_not_printed_as_zero():
 def beside(size):
     """Return the lines at the paper's scale, if the paper's model with 32 heads has this size."""
     printed = described("table2a")["paper"]["32"]
-    sweep = finetuned(about={"paper": {"32": printed | {"params": size}}})
+    sweep = finetuned(paper={"32": printed | {"params": size}})
     sweep.scale = "paper"
     [block] = paper_table(sweep.table()).blocks
     return lines(block)
@@ -114,8 +114,9 @@ def test_the_files_hold_the_same_cells(tmp_path):
 
 def test_latex_is_escaped_and_balanced():
     hostile = "50% of $x_1 & #2 {\\input{/etc/passwd}} ~^ <\x1b\n"
-    about = {"title": hostile, "text": hostile, "arms": {"fixed": {"label": hostile}}}
-    text = as_latex(paper_table(finetuned(about=about).table()), "table2a")
+    arms = {"fixed": {"label": hostile}}
+    table = finetuned(title=hostile, text=hostile, arms=arms).table()
+    text = as_latex(paper_table(table), "table2a")
     assert "\\input" not in text
     assert "50\\% of \\$x\\_1 \\& \\#2 \\{\\textbackslash{}input" in text
     assert text.isascii()

@@ -32,6 +32,7 @@ from tests.sweeper.results.claims.test_claims import (
 )
 from tests.sweeper.results.synthetic import (
     FEW,
+    METRIC,
     Grid,
     Model,
     Sweep,
@@ -53,7 +54,7 @@ def most_heads(sweep):
     ("pretrainings", "expected"), [(1, OPEN), (2, OPEN), (5, SUPPORTED)]
 )
 def test_fine_tuning_seeds_alone_support_nothing(pretrainings, expected):
-    sweep = finetuned(seeds=5, about={"claims": [IMPROVES]}, pretrainings=pretrainings)
+    sweep = finetuned(seeds=5, claims=[IMPROVES], pretrainings=pretrainings)
     found = verdicts_on(sweep.table())
     measures = [verdict.measure for verdict in found]
     assert measures == ["SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"]
@@ -84,22 +85,13 @@ DIVERGED = {"test/loss": 1.0}
 """The metrics of a run whose perplexity was not a number."""
 
 
-def test_runs_that_diverged_leave_their_claims_undecided_and_no_others():
-    sweep = figure(generous)
-    sweep.results[most_heads(sweep)]["metrics"] = DIVERGED
-    found = verdicts(sweep)
-    assert found[WORSENS].verdict == SUPPORTED
-    assert found[IMPROVES].verdict == OPEN
-    assert "1 run of the claim failed or diverged" in found[IMPROVES].sentence
-
-
 def test_a_pre_training_that_diverged_leaves_claims_on_its_fine_tunings_undecided(
     tmp_path,
 ):
     sweep = finetuned(
         seeds=5,
         pretrainings=5,
-        about={"claims": [IMPROVES]},
+        claims=[IMPROVES],
         done=lambda task, heads, seed: (heads, seed) != (32, 4),
     )
     sweep.write(tmp_path)
@@ -224,16 +216,19 @@ def test_a_difference_of_rounding_has_the_size_zero():
 
 
 LUCK = random.Random(7)
-ODD = {
-    "differences of rounding": (
-        lambda run: 43.0 + 1e-12 * len(run),
-        "differ by the same amount for every seed",
-    ),
-    "bimodal": (lambda run: LUCK.choice([33.0, 61.0]) + LUCK.gauss(0, 0.3), "bimodal"),
-}
 
 
-@pytest.mark.parametrize(("value", "told"), ODD.values(), ids=ODD)
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (
+            lambda run: 43.0 + 1e-12 * len(run),
+            "differ by the same amount for every seed",
+        ),
+        (lambda run: LUCK.choice([33.0, 61.0]) + LUCK.gauss(0, 0.3), "bimodal"),
+    ],
+    ids=["differences of rounding", "bimodal"],
+)
 def test_odd_data_decide_nothing_and_are_named(value, told):
     claims = [WORSENS, IMPROVES, BEATS, WINS, SAVES]
     sweep = figure(generous, seeds=7, claims=claims)
@@ -244,18 +239,22 @@ def test_odd_data_decide_nothing_and_are_named(value, told):
         assert told in verdict.sentence
 
 
+UNDEFINED = "per cent are undefined for values of 0 or less, which 1 run"
+
+
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("metrics", "told"),
     [
-        (1e6, ""),
-        (7.8e153, ""),
-        (-41.0, "per cent are undefined for values of 0 or less, which 1 run"),
-        (0.0, "per cent are undefined for values of 0 or less, which 1 run"),
+        (DIVERGED, "1 run of the claim failed or diverged"),
+        ({METRIC: 1e6}, ""),
+        ({METRIC: 7.8e153}, ""),
+        ({METRIC: -41.0}, UNDEFINED),
+        ({METRIC: 0.0}, UNDEFINED),
     ],
 )
-def test_one_odd_seed_decides_nothing_of_its_arm_and_changes_no_other(value, told):
+def test_one_odd_seed_decides_nothing_of_its_arm_and_changes_no_other(metrics, told):
     sweep = figure(generous, claims=[WORSENS, IMPROVES, SAVES])
-    sweep.results[most_heads(sweep)]["metrics"][sweep.metric] = value
+    sweep.results[most_heads(sweep)]["metrics"] = metrics
     found = verdicts(sweep)
     assert found[WORSENS].verdict == SUPPORTED
     assert found[IMPROVES].verdict == found[SAVES].verdict == OPEN

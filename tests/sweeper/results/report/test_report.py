@@ -20,7 +20,6 @@ from tests.sweeper.results.report.reported import (
     content_of,
     fine_tuned,
     large_sweep,
-    small_sweep,
     write_sweep,
 )
 from tests.sweeper.results.synthetic import few, figure1
@@ -31,14 +30,8 @@ def data_of(outputs):
     return page_data(outputs, *collect_and_judge(outputs, None))
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    """Write the page of a small sweep."""
-    return small_sweep(tmp_path_factory.mktemp("small"))
-
-
-def test_every_run_is_there_with_its_state_verdicts_and_seeds(page):
-    found = content_of(page)
+def test_every_run_is_there_with_its_state_verdicts_and_seeds(small):
+    found = content_of(small)
     [experiment], [svg] = found["experiments"], found["figures"].values()
     runs = found["runs"].values()
     states = Counter(run["state"] for run in runs)
@@ -66,8 +59,8 @@ def test_a_claim_without_runs_is_not_measured_yet(tmp_path):
     assert told["sentence"] == words
 
 
-def test_columns_that_are_alike_in_all_rows_are_listed_once(page):
-    [experiment] = content_of(page)["experiments"]
+def test_columns_that_are_alike_in_all_rows_are_listed_once(small):
+    [experiment] = content_of(small)["experiments"]
     keys = [column["key"] for column in experiment["columns"]]
     always = {"state", "arm", "point", "seed", "test/perplexity", "reason", "run"}
     assert always <= set(keys)
@@ -89,8 +82,8 @@ def test_a_fine_tuned_experiment_shows_its_measures_its_paper_table_and_its_colo
     assert colours == [look.colour.upper() for look in looks]
 
 
-def test_policy_names_the_style_and_the_script_and_allows_nothing_else(page):
-    text = page.read_text("utf-8")
+def test_policy_names_the_style_and_the_script_and_allows_nothing_else(small):
+    text = small.read_text("utf-8")
     [policy] = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
     for name in ("style", "script"):
         [inline] = re.findall(f"<{name}>(.*?)</{name}>", text, re.DOTALL)

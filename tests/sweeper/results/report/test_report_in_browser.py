@@ -19,7 +19,6 @@ from tests.sweeper.results.report.reported import (
     content_of,
     fine_tuned,
     foreign,
-    small_sweep,
 )
 
 WIDTHS = (1400, 390)  # a desk and a phone
@@ -209,12 +208,6 @@ def window(started):
     started.prefer("light")
     yield started
     assert started.console() == []
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory):
-    """Write the page of a small sweep."""
-    return small_sweep(tmp_path_factory.mktemp("small"))
 
 
 @pytest.fixture
