@@ -25,6 +25,7 @@ from sweeper.store.errors import exit_without_package, sanitize
 try:
     from sweeper.cli.process import settle_process
     from sweeper.plan.hydra_errors import explained, is_interrupt, is_user_error
+    from sweeper.plan.overrides import folder_override
     from sweeper.plan.refused import FOLDERS, SWEEPS, refuse_arguments
     from sweeper.plan.yaml_limits import check_yaml
     from sweeper.size_server import SINGLE_THREADED, size_server
@@ -32,9 +33,13 @@ try:
 except ModuleNotFoundError as missing:
     exit_without_package(missing)
 
-# In `data.root=~/text`, a shell does not expand ~, and Hydra rejects a ~ that is not in quotes. So
-# `run` adds the quotes, and the planner expands ~.
-HOME = re.compile(r"^((?:data\.root|paths\.outputs)=)(~/[^'\"]*)$")
+# Hydra rejects a folder with an umlaut, a parenthesis or a leading ~, unless it is in quotes. So
+# `run` adds the quotes, and the planner expands ~. Lists, interpolations and escapes stay as they
+# are.
+PLAIN = r"\w./:@%+?|* -"  # characters that need no quotes
+FOLDER = re.compile(
+    rf"(data\.root|paths\.outputs)=(?!['\"])([^$,\\]*[^$,\\{PLAIN}][^$,\\]*)", re.ASCII
+)
 
 
 def run(arguments: list[str]) -> None:
@@ -42,7 +47,10 @@ def run(arguments: list[str]) -> None:
     settle_process()
     os.environ |= SINGLE_THREADED | os.environ  # variables that the user has set stay
     refuse_arguments(arguments)
-    arguments = [HOME.sub(r"\1'\2'", one) for one in arguments]
+    arguments = [
+        folder_override(*match.groups()) if (match := FOLDER.fullmatch(one)) else one
+        for one in arguments
+    ]
 
     folders = [
         folder

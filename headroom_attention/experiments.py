@@ -196,7 +196,7 @@ def _split_overrides(
         raise invalid_value(
             "overrides", wrong[0], "strings such as 'model.heads=4'", "quote it"
         )
-    from sweeper.plan.overrides import outputs_override
+    from sweeper.plan.overrides import folder_override
 
     parser = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--config-dir", "-cd")
@@ -209,7 +209,7 @@ def _split_overrides(
     if flags := [one for one in rest if one.startswith("-")]:
         expected = "no flag other than --config-dir"
         raise invalid_value("overrides", flags[0], expected, "remove it")
-    return given.config_dir, [*rest, outputs_override(outputs)]
+    return given.config_dir, [*rest, folder_override("paths.outputs", outputs)]
 
 
 def _frame(collected: Table) -> DataFrame:

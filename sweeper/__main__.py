@@ -62,8 +62,9 @@ def main(
         options.outputs = options.outputs.resolve()
     try:
         options.faults = Faults()
-        if into := getattr(options, "into", None):
-            make_directory(into, 0o755)  # other users may read this folder
+        if getattr(options, "into", None):
+            options.into = options.into.resolve()  # it may be a link
+            make_directory(options.into, 0o755)  # other users may read this folder
         code = options.command(_console(options.command), options)
         faults = [*options.faults, *damaged(options.outputs)]
         for fault in faults:

@@ -11,6 +11,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from sweeper.plan.compose import Composer, RunTemplate, set_value
@@ -486,6 +487,11 @@ class Configurations:
         if data.get("root"):
             root = absolute_path("data.root", data["root"])
             data["root"] = str(root / task if (root / task).is_dir() else root)
+        hub = Path((data.get("hub") or {}).get("path") or "/")
+        if not hub.is_absolute() and hub.is_dir():
+            expected = "an absolute path, since jobs start in another folder"
+            remedy = f"write data.hub.path={hub.resolve()}"
+            raise invalid_value("data.hub.path", hub, expected, remedy)
         data["digest"] = self.facts.text(config)["digest"]
         return config
 

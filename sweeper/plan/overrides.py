@@ -29,11 +29,11 @@ from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.identity import can_change_results, digest_of
 
 
-def outputs_override(outputs: str | Path) -> str:
-    """Return the override that sets the outputs folder, quoted so that any name is allowed."""
+def folder_override(key: str, folder: str | Path) -> str:
+    """Return the override that sets a key to a folder, quoted so that any name is allowed."""
     # Hydra reads a backslash literally, except before a quote.
-    quoted = re.sub(r"(\\+)(?='|$)", r"\1\1", str(outputs)).replace("'", "\\'")
-    return f"paths.outputs='{quoted}'"
+    quoted = re.sub(r"(\\+)(?='|$)", r"\1\1", str(folder)).replace("'", "\\'")
+    return f"{key}='{quoted}'"
 
 
 @dataclass(frozen=True)

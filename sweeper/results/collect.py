@@ -56,7 +56,7 @@ from sweeper.store.errors import (
     collect_errors,
 )
 from sweeper.store.files import canonical
-from sweeper.store.identity import PLAIN, leaves
+from sweeper.store.identity import PLAIN, identity, leaves
 from sweeper.store.plans import planned
 from sweeper.store.runs import Run, RunStore, State, lineage
 
@@ -203,9 +203,10 @@ class Records:
         return [run for run in done if self._settings(run) in settings]
 
     def _settings(self, id: str) -> Data:
-        """Return the config of a run, without its seed and its parent."""
+        """Return what can change the results of a run, without its seed and its parent."""
         config = self.of(id).files.config
-        return {key: v for key, v in config.items() if key not in ("seed", "parent")}
+        without = {k: v for k, v in config.items() if k not in ("seed", "parent")}
+        return identity(without)
 
 
 def _shared_gpus(files: Iterable[RunFiles]) -> bool:

@@ -184,12 +184,12 @@ def _next(executor: Executor, last: Round, progress: Progress) -> Round | None:
     seeds = {**last.seeds, **progress.seeds(options.max_seeds)}
     plan = with_seeds(last.plan, seeds)
     throughput = executor.throughput(last.plan)
-    new = [run for id, run in plan.runs.items() if id not in last.plan.runs]
-    seconds = {run.id: throughput.expected(run).training for run in new}
+    new = [run for run in executor.left(plan) if run not in last.plan.runs]
+    seconds = {run: throughput.expected(plan.runs[run]).training for run in new}
     cost = executor.chosen_h + progress.spent_h + _device_hours(plan, seconds)
     # Compare points, not runs: the run of a new seed may already exist in another experiment.
     more = len(plan.points) > len(last.plan.points)
-    if not more or not _within_budget(options, cost):
+    if not more or (new and not _within_budget(options, cost)):
         return None
     before = [*last.before, {"seeds_judged": progress.seeds_judged}]
     return Round(plan, seeds, seconds, before, _undecided_claims(progress))

@@ -112,7 +112,8 @@ def print_everything(
     """Draw the figures, write the page, and print the verdicts and the paths of all files.
 
     For a single experiment, also print the means of its points. Draw a figure only if its table or
-    its code has changed and a run is done. The page shows every experiment ever planned.
+    its code has changed and a run is done. The page shows every experiment ever planned. If others
+    share runs with these experiments, write their tables and figures again, too.
 
     Return whether all records of these experiments could be read, judged and drawn.
     """
@@ -133,7 +134,12 @@ def print_everything(
 
     rest = [name for name in newest(outputs) if name not in experiments]
     others = collect(outputs, rest, faults) if rest else []
+    runs = {row["run"] for table in tables for row in table.rows}
+    shared = [one for one in others if any(row["run"] in runs for row in one.rows)]
+    judge(outputs, write_tables(outputs, shared, faults), faults)
     verdicts = {**verdicts_by_name(others, faults), **verdicts}
+    stale = [t for t in others if is_measured(t) and not is_drawn(outputs, t)]
+    write_figures(outputs, stale, faults)
     every = [table for table in (*tables, *others) if table.name in verdicts]
     page = write_report(outputs, every, verdicts, faults=faults)
     # A figure that failed above fails again when the page is written. Print its error only once.

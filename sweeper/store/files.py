@@ -72,7 +72,7 @@ def make_directory(path: Path, mode: int = 0o700) -> None:
             # Another process may have created the folder in the meantime.
             if part.is_file():
                 raise
-        if part == path and mode != 0o700:
+        if mode != 0o700:
             part.chmod(mode)  # mkdir would apply the umask to the mode
         sync_directory(part.parent)
 

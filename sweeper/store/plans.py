@@ -23,7 +23,7 @@ from sweeper.store.runs import Run
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _NUMBERED = re.compile(r"\d{4,9}\.json")
-_PLAN_ONLY = re.compile(r"\+{0,2}hydra\.sweeper\.plan_only=")
+_TRAINS_NOTHING = re.compile(r"\+{0,2}hydra\.sweeper\.(plan_only|dry_run)=")
 Name = Annotated[str, Field(pattern=rf"^{files.PLAIN.pattern}$")]
 
 
@@ -222,23 +222,25 @@ def open_run(given: str, outputs: Path) -> Run:
 def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the stored plans whose results `plan` would replace, by experiment.
 
-    The newest stored plan of an experiment is replaced if two conditions hold: another command
-    wrote it, and it has runs that `plan` lacks.
+    The newest stored plan of an experiment is replaced if it has runs that `plan` lacks. If the
+    same command wrote it, `plan` must also have runs that the stored plan lacks. This is so if the
+    text or a yaml file has changed, but not in the first round of `decide`.
     """
     found = {}
     for name in plan["experiments"]:
         before = newest(outputs).get(name)
-        if before is None or before.get("command") == plan["command"]:
+        if before is None:
             continue
-        if runs_of(before, name).keys() - runs_of(plan, name).keys():
+        earlier, now = (runs_of(one, name).keys() for one in (before, plan))
+        if earlier - now and (command_of(before) != command_of(plan) or now - earlier):
             found[name] = before
     return found
 
 
 def command_of(plan: Mapping[str, Any]) -> str:
-    """Return the command line of a plan without `plan_only`, so that it trains the runs."""
+    """Return the command line of a plan, without `plan_only`, so that it trains the runs."""
     command = map(str, plan.get("command") or ())
-    words = shlex.join(word for word in command if not _PLAN_ONLY.match(word))
+    words = shlex.join(word for word in command if not _TRAINS_NOTHING.match(word))
     return words if words.startswith("python ") else f"python {words}"
 
 

@@ -8,12 +8,12 @@ from contextlib import closing
 
 import pytest
 
-from sweep import HOME
+from sweep import FOLDER
 from sweeper.__main__ import main
 from sweeper.hydra_section import composer
 from sweeper.plan.compose import CONF
 from sweeper.plan.hydra_errors import explained, is_interrupt, is_user_error
-from sweeper.plan.overrides import read
+from sweeper.plan.overrides import folder_override, read
 from sweeper.plan.planner import Planner
 from sweeper.plan.refused import refuse_arguments
 from sweeper.size_server import SizeServer
@@ -399,10 +399,21 @@ def test_yaml_that_would_explode_is_refused_before_hydra_builds_it(tmp_path, tex
     assert is_a_sentence(said)
 
 
-def test_a_home_folder_needs_no_quotes_on_the_command_line():
-    typed = HOME.sub(r"\1'\2'", "data.root=~/my texts")
+@pytest.mark.parametrize(
+    "folder", ["~/my texts", "/home/Ünal", "a=b", "lab (2)", "it's", "x{1}", "[old]"]
+)
+def test_a_folder_needs_no_quotes_on_the_command_line(folder):
+    quoted = FOLDER.fullmatch(f"data.root={folder}")
+    typed = folder_override(*quoted.groups())
     found = read(["data=local", typed], composer(), max_points=1)
-    assert found.values["data.root"] == "~/my texts"
+    assert found.values["data.root"] == folder
+
+
+@pytest.mark.parametrize(
+    "typed", ["/a-b_c.1 d", "null", "a(,b", "'(a)'", "${(a)}", "\\("]
+)
+def test_other_values_of_a_folder_stay_as_they_are_typed(typed):
+    assert FOLDER.fullmatch(f"data.root={typed}") is None
 
 
 @pytest.mark.parametrize("typed", ["sweep.py model.heads=8", "-m sweeper status"])

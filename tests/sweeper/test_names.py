@@ -114,6 +114,21 @@ def test_a_name_used_again_holds_the_new_results_until_the_older_command_is_type
     assert typed("2,4,16") == {}
 
 
+def test_the_same_command_replaces_results_if_its_text_or_yaml_has_changed(
+    sweep, planned, outputs, monkeypatch
+):
+    monkeypatch.setattr("sys.argv", ["sweep.py", "name=mine"])
+    sweep("name=mine model.heads=2,4")
+
+    def taken(heads):
+        return {
+            *replaced(outputs, planned(f"name=mine model.heads={heads}")[0].as_data())
+        }
+
+    assert taken("2,8") == {"mine"}
+    assert taken("2") == set(), "a first round has fewer runs"
+
+
 def forget(outputs, name, *options):
     return main(["forget", name, *options, "--outputs", str(outputs)])
 

@@ -186,6 +186,14 @@ def test_killed_and_typed_again_it_ends_the_same(quiet, planned, tmp_path):
         assert RunStore(outputs).ids() == RunStore(quiet[0]).ids()
 
 
+def test_a_smaller_budget_takes_away_no_seed_that_is_trained(quiet, planned, tmp_path):
+    undisturbed, _ = found(quiet[0])
+    outputs = shutil.copytree(quiet[0], tmp_path / "outputs")
+    sweep(planned, outputs, max_seeds=7, budget_device_hours=0.001)
+    again, _ = found(outputs)
+    assert again["runs"].keys() == undisturbed["runs"].keys()
+
+
 def test_a_round_takes_seeds_that_another_experiment_has(typed, tmp_path):
     said = typed(experiment="alike", max_seeds=6)
     assert "no point can get more seeds than hydra.sweeper.max_seeds=6" in said

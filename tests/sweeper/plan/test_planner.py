@@ -632,3 +632,9 @@ def test_a_key_that_one_of_several_models_has_is_left_out_for_the_others(plan):
     assert "type" not in ours
     # The real size server would refuse this key.
     assert theirs["typo"] == ours["typo"] == 7
+
+
+def test_a_relative_folder_in_place_of_a_hub_data_set_is_refused(plan, tmp_path):
+    (tmp_path / "mytext").mkdir()
+    told = refusal(plan, "data=hub data.hub.path=mytext")
+    assert f"write data.hub.path={tmp_path / 'mytext'}" in told

@@ -302,3 +302,11 @@ def test_finished_runs_whose_seeds_a_later_plan_leaves_out_are_counted(tmp_path)
     others = len(every.records.keys() - {row["run"] for row in table.rows})
     assert left_out(table) == f"Left out: {others} finished runs with other seeds."
     assert all("Left out: " in one.sentence for one in verdicts_on(table))
+
+
+def test_keys_that_change_no_result_hide_no_seed_that_is_left_out(tmp_path):
+    figure1(seeds=3).write(tmp_path)
+    fewer = figure1(seeds=2, name="fewer")
+    for record in fewer.records.values():
+        record.config["trainer"] = {"log_every": 7}
+    assert left_out(fewer.table(tmp_path))

@@ -1,6 +1,7 @@
 """The end of a sweep: verdicts, the cost of deciding open claims, and the paths of results."""
 
 import io
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -142,6 +143,17 @@ def test_a_figure_is_drawn_again_after_another_plan_asked_about_its_runs(tmp_pat
         return figure.read_bytes()
 
     assert drawn("fig1", "fixed_keeps_improving") != drawn("other", "saves_parameters")
+
+
+def test_the_verdicts_of_other_experiments_on_the_same_runs_are_written_again(tmp_path):
+    for name, claim in (
+        ("fig1", "fixed_keeps_improving"),
+        ("more", "saves_parameters"),
+    ):
+        figure1(name=name, claims=[claim]).write(tmp_path)
+        ended(tmp_path, name)
+    written = (tmp_path / "tables" / "fig1.claims.json").read_text()
+    assert json.loads(written)["verdicts"][0]["numbers"]["claims"] == 2
 
 
 def test_a_figure_is_out_of_date_after_its_code_changed(tmp_path, monkeypatch):

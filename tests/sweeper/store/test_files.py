@@ -9,6 +9,7 @@ import pytest
 
 from sweeper.store.files import (
     child,
+    make_directory,
     publish,
     publish_json,
     read_json,
@@ -192,3 +193,8 @@ def test_a_plain_name_lies_directly_inside_its_root_and_is_no_link(tmp_path):
         assert child(tmp_path, name).parent == tmp_path
     (tmp_path / "run").symlink_to("/")
     assert "no symbolic link" in refusal(child, tmp_path, "run")
+
+
+def test_a_folder_for_other_users_can_be_reached_by_them(tmp_path):
+    make_directory(tmp_path / "a" / "b", 0o755)
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o755
