@@ -112,8 +112,7 @@ def print_everything(
     """Draw the figures, write the page, and print the verdicts and the paths of all files.
 
     For a single experiment, also print the means of its points. Draw a figure only if its table or
-    its code has changed and a run is done. The page shows every experiment ever planned. If others
-    share runs with these experiments, write their tables and figures again, too.
+    its code has changed and a run is done. The page shows every experiment ever planned.
 
     Return whether all records of these experiments could be read, judged and drawn.
     """
@@ -133,13 +132,8 @@ def print_everything(
     whole = not faults
 
     rest = [name for name in newest(outputs) if name not in experiments]
-    others = collect(outputs, rest, faults) if rest else []
-    runs = {row["run"] for table in tables for row in table.rows}
-    shared = [one for one in others if any(row["run"] in runs for row in one.rows)]
-    judge(outputs, write_tables(outputs, shared, faults), faults)
+    others = _updated(outputs, rest, tables, faults) if rest else []
     verdicts = {**verdicts_by_name(others, faults), **verdicts}
-    stale = [t for t in others if is_measured(t) and not is_drawn(outputs, t)]
-    write_figures(outputs, stale, faults)
     every = [table for table in (*tables, *others) if table.name in verdicts]
     page = write_report(outputs, every, verdicts, faults=faults)
     # A figure that failed above fails again when the page is written. Print its error only once.
@@ -153,6 +147,26 @@ def print_everything(
     steps = _next_steps(outputs, page, tables, others=bool(rest))
     print_lines(console, "", heading, *files, "", *steps)
     return whole
+
+
+def _updated(
+    outputs: Path, names: Sequence[str], trained: Sequence[Table], faults: Faults
+) -> list[Table]:
+    """Return the tables of other experiments, and bring their files up to date.
+
+    Write the tables and verdicts of experiments that have runs of `trained`, because these runs, or
+    the number of claims about them, may have changed. Draw all figures that are out of date.
+    """
+    from sweeper.results.figures import is_drawn, is_measured, write_figures
+
+    others = collect(outputs, names, faults)
+    runs = {row["run"] for table in trained for row in table.rows}
+    shared = [one for one in others if any(row["run"] in runs for row in one.rows)]
+    judge(outputs, write_tables(outputs, shared, faults), faults)
+
+    stale = [t for t in others if is_measured(t) and not is_drawn(outputs, t)]
+    write_figures(outputs, stale, faults)
+    return others
 
 
 def _in_wandb(tables: Sequence[Table]) -> Iterator[str]:
