@@ -125,9 +125,9 @@ def _remove(store: RunStore, name: str, removal: _Removal) -> None:
 
 
 def _removal(store: RunStore, name: str) -> _Removal:
-    """Return what to remove with an experiment or a run. Raise UserError if nothing may be removed.
+    """Return what to remove with an experiment or a run.
 
-    The reason is an unreadable plan, a run in training, or an unknown name.
+    Raise UserError if the name is unknown, a plan cannot be read, or a related run is training.
     """
     for unreadable in damaged(store.outputs):
         raise unreadable

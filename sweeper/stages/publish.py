@@ -116,7 +116,7 @@ def print_everything(
 
     Return whether all records of these experiments could be read, judged and drawn.
     """
-    from sweeper.results.figures import is_drawn, is_measured, write_figures
+    from sweeper.results.figures import is_drawn, is_measured, update_figures
     from sweeper.results.report.page import write_report
 
     faults = Faults()
@@ -127,8 +127,7 @@ def print_everything(
     if rows := [*brief(tables, verdicts, console.width)]:
         print_lines(console, "", *rows)
 
-    measured = [table for table in tables if is_measured(table)]
-    write_figures(outputs, [t for t in measured if not is_drawn(outputs, t)], faults)
+    update_figures(outputs, tables, faults)
     whole = not faults
 
     rest = [name for name in newest(outputs) if name not in experiments]
@@ -141,7 +140,8 @@ def print_everything(
     print_lines(console, *errors, *_in_wandb(tables))
 
     figures = outputs / "figures"
-    drawn = [figures / f"{stem(t.name)}.png" for t in measured if is_drawn(outputs, t)]
+    shown = [one for one in tables if is_measured(one) and is_drawn(outputs, one)]
+    drawn = [figures / f"{stem(table.name)}.png" for table in shown]
     heading = "Figures (also as .pdf and .svg) and tables:" if drawn else "Tables:"
     files = [f"  {relative_path(path)}" for path in (*drawn, outputs / "tables")]
     steps = _next_steps(outputs, page, tables, others=bool(rest))
@@ -157,15 +157,13 @@ def _updated(
     Write the tables and verdicts of experiments that have runs of `trained`, because these runs, or
     the number of claims about them, may have changed. Draw all figures that are out of date.
     """
-    from sweeper.results.figures import is_drawn, is_measured, write_figures
+    from sweeper.results.figures import update_figures
 
     others = collect(outputs, names, faults)
     runs = {row["run"] for table in trained for row in table.rows}
     shared = [one for one in others if any(row["run"] in runs for row in one.rows)]
     judge(outputs, write_tables(outputs, shared, faults), faults)
-
-    stale = [t for t in others if is_measured(t) and not is_drawn(outputs, t)]
-    write_figures(outputs, stale, faults)
+    update_figures(outputs, others, faults)
     return others
 
 

@@ -85,7 +85,7 @@ def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
 
 
 def changing_plans(outputs: Path) -> AbstractContextManager[None]:
-    """Return a lock, for commands that change plans, or the records that plans need."""
+    """Return a lock, for commands that change plans or the records that plans need."""
     return held(outputs / "plans")
 
 
@@ -238,7 +238,7 @@ def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, dict[str, Any]
 
 
 def command_of(plan: Mapping[str, Any]) -> str:
-    """Return the command line of a plan, without `plan_only`, so that it trains the runs."""
+    """Return the command line that trains a plan's runs, so without `plan_only` and `dry_run`."""
     command = map(str, plan.get("command") or ())
     words = shlex.join(word for word in command if not _TRAINS_NOTHING.match(word))
     return words if words.startswith("python ") else f"python {words}"

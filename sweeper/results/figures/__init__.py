@@ -53,6 +53,14 @@ def write_figures(
     return written
 
 
+def update_figures(
+    outputs: Path, tables: Sequence[Table], faults: Faults | None = None
+) -> None:
+    """Draw the tables that have a finished run and whose figure is out of date."""
+    stale = [t for t in tables if is_measured(t) and not is_drawn(outputs, t)]
+    write_figures(outputs, stale, faults)
+
+
 def svg_of(outputs: Path, table: Table) -> str:
     """Return the figure of a table as SVG. If its file is out of date, draw it again.
 
