@@ -5,7 +5,7 @@ from typing import Any
 
 from sweeper.results.table import Data, MixedCode, Table
 from sweeper.store.changes import State, TrainedCode
-from sweeper.store.code import differing, state_of
+from sweeper.store.code import differing
 
 
 def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
@@ -15,7 +15,7 @@ def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
     """
     # Equal digests in attempt.json show equal code, even if outputs/code has no copy of it.
     attempts = [one for files in table.files.values() for one in files.attempts]
-    parts = [state_of(one) for one in attempts]
+    parts = [one.get("code_parts", {}) for one in attempts]
     if all(parts) and not differing(parts):
         return MixedCode({}, ())
 

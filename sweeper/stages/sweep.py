@@ -86,7 +86,7 @@ def sweep(
         store = RunStore(plan.outputs)
         stage = _first_stage(plan, process, store)
         backend = _backend(stage.whole, process, launcher, launcher_options)
-        changes = Changes.of(plan.outputs, code)
+        changes = Changes(plan.outputs, code)
         overview = Overview(console, store, backend, options, changes)
         chosen = stage.judged
         estimate = overview.show(

@@ -135,7 +135,7 @@ class Executor:
     _prepared: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._changes = Changes.of(self.store.outputs, self.code)
+        self._changes = Changes(self.store.outputs, self.code)
 
     def left(self, plan: Plan) -> list[str]:
         """Return the runs of a plan that are to be trained.

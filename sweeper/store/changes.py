@@ -20,6 +20,7 @@ from sweeper.store import registry
 from sweeper.store.code import REVISION, TRAINS, Code, differing, needed, revisions
 from sweeper.store.errors import UserError
 from sweeper.store.files import canonical
+from sweeper.store.registry import Named
 from sweeper.store.runs import Run, lineage
 
 Files = Mapping[str, bytes]
@@ -32,27 +33,23 @@ _VARIANTS = "models/attention/"
 _DEFINITIONS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-def state_of_files(files: Files, config: Mapping[str, Any]) -> State | None:
+def state_of_files(files: Files, named: Named) -> State | None:
     """Return the digests of the files that a run depends on.
 
     Return None if `files` lacks the code of a task, model or plugin that the config names.
 
     Args:
         files: the files of models/ and tasks/, and of the plugins that the config names.
-        config: the config of the run.
+        named: what the run's config names (see `registry.named_by`).
     """
     starts = [*STARTS]
-    for kind, name in registry.named_by(config):
+    for kind, name in named:
         own = kind.place.replace("<name>", str(name))
-        top = registry.top_module(kind, name)
-        plugin = [
-            path for path in files if path.startswith(f"{top}/") or path == f"{top}.py"
-        ]
+        top = registry.top_package(kind, name)
+        plugin = [path for path in files if path.split("/")[0] in (top, f"{top}.py")]
         found = [own] if own in files else plugin
-        if not found and kind is registry.OPTIMIZERS:
-            # Older code lacks tasks/optimizers/. Its AdamW is in a file that is always imported.
-            continue
-        if not found:
+        # Older code lacks tasks/optimizers/. Its AdamW is in a file that is always imported.
+        if not found and kind is not registry.OPTIMIZERS:
             return None
         starts += found
     return state_of_imports(files, starts)
@@ -123,11 +120,8 @@ def _imported(importer: str, imports: Sequence[tuple[int, str]]) -> Iterator[str
             # Outside models/attention/, code imports variants only to convert their weights. So
             # a variant counts only if the config names it or another variant imports it.
             private = module.removeprefix(_VARIANTS).startswith("_")
-            if (
-                private
-                or not module.startswith(_VARIANTS)
-                or importer.startswith(_VARIANTS)
-            ):
+            variant = module.startswith(_VARIANTS)
+            if private or not variant or importer.startswith(_VARIANTS):
                 yield f"{module}.py"
 
 
@@ -147,11 +141,10 @@ class _Copy:
 
     def trained(self, attempt: Mapping[str, Any]) -> bool:
         """Return whether this code trained an attempt. `attempt`: the content of attempt.json."""
-        packages = attempt.get("packages", [])
-        plugins = {f"package {one['package']}": one["sha256"] for one in packages}
         parts = attempt["code_parts"].items()
-        own = {(part, digest) for part, digest in parts if part not in plugins}
-        return own <= self.parts.items() and self.plugins.issuperset(plugins.values())
+        own = {one for one in parts if not one[0].startswith("package ")}
+        plugins = {one["sha256"] for one in attempt.get("packages", [])}
+        return own <= self.parts.items() and plugins <= self.plugins
 
 
 @functools.cache  # the name of a folder is the digest of its files, so the files never change
@@ -161,11 +154,11 @@ def _copy(folder: Path) -> _Copy:
     by_package: dict[str, dict[str, bytes]] = {}
     for path, source in files.items():
         by_package.setdefault(path.partition("/")[0], {})[path] = source
-    plugins = {
+    plugins = [
         registry.digest_of_source(own)
         for package, own in by_package.items()
         if package not in (*TRAINS, "sweeper")
-    }
+    ]
     return _Copy(files, Code(folder, files).parts(), frozenset(plugins))
 
 
@@ -180,28 +173,22 @@ class TrainedCode:
         self, config: Mapping[str, Any], attempts: Iterable[Mapping[str, Any]]
     ) -> list[State | None]:
         """Return the State of each attempt's code. It is None if outputs/code lacks this code."""
-        return [self._state(config, attempt) for attempt in attempts]
+        named = registry.named_by(config)
+        return [self._state(named, attempt) for attempt in attempts]
 
-    def _state(
-        self, config: Mapping[str, Any], attempt: Mapping[str, Any]
-    ) -> State | None:
-        files_of = (
-            attempt.get("code"),
-            attempt.get("code_parts"),
-            attempt.get("packages"),
-        )
-        key = canonical([*files_of, _names(config)])
+    def _state(self, named: Named, attempt: Mapping[str, Any]) -> State | None:
+        recorded = [attempt.get(key) for key in ("code", "code_parts", "packages")]
+        key = canonical([named, recorded])
         if key not in self._states:
             files = self._files(attempt)
-            self._states[key] = None if files is None else state_of_files(files, config)
+            self._states[key] = None if files is None else state_of_files(files, named)
         return self._states[key]
 
     def _files(self, attempt: Mapping[str, Any]) -> Files | None:
         if not attempt.get("code_parts"):
             return None
-        for folder in sorted(
-            path.parent for path in self.outputs.glob(f"code/*/{REVISION}")
-        ):
+        for marker in sorted(self.outputs.glob(f"code/*/{REVISION}")):
+            folder = marker.parent
             if attempt.get("code") in revisions(folder):
                 copy = _copy(folder)
                 if copy.trained(attempt):
@@ -209,24 +196,22 @@ class TrainedCode:
         return None
 
 
-@dataclass
+@functools.cache
+def _recorded(code: Code, named: Named) -> Mapping[str, Any]:
+    return code.recorded(named)
+
+
+@functools.cache
+def _state(code: Code, named: Named) -> State | None:
+    return state_of_files(needed(code, named), named)
+
+
 class Changes:
-    """The differences between the current code and the code that trained runs.
+    """The differences between the current code and the code that trained the runs in `outputs`."""
 
-    Attributes:
-        trained: the code that trained runs.
-        code: the current code.
-    """
-
-    trained: TrainedCode
-    code: Code
-    _parts: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    _states: dict[str, State | None] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, outputs: Path, code: Code) -> Changes:
-        """Return the differences between `code` and the code that trained the runs in `outputs`."""
-        return cls(TrainedCode(outputs), code)
+    def __init__(self, outputs: Path, code: Code) -> None:
+        self._trained = TrainedCode(outputs)
+        self._code = code
 
     def since(self, run: Run, attempt: int) -> list[str] | None:
         """Return the files that changed since an attempt was trained, or None if unknown.
@@ -237,28 +222,11 @@ class Changes:
             config, attempts = run.record().config, lineage(run, attempt)
         except UserError:
             return None  # tables and `status` report the damaged file
-        if not all(one.get("code_parts") for one in attempts):
-            return None  # an early version of Headroom recorded only a commit
-        if all(one["code_parts"] == self._parts_now(config) for one in attempts):
+
+        named = registry.named_by(config)
+        parts = _recorded(self._code, named)["code_parts"]
+        if all(one.get("code_parts") == parts for one in attempts):
             return []
-        states = [*self.trained.states(config, attempts), self._state_now(config)]
+        states = [*self._trained.states(config, attempts), _state(self._code, named)]
         known = [state for state in states if state is not None]
         return differing(known) if len(known) == len(states) else None
-
-    def _parts_now(self, config: Mapping[str, Any]) -> Mapping[str, str]:
-        key = canonical(_names(config))
-        if key not in self._parts:
-            named = registry.named_by(config)
-            packages = [made for one in named if (made := registry.made_of(*one))]
-            self._parts[key] = self.code.parts(config["task"]["name"], packages)
-        return self._parts[key]
-
-    def _state_now(self, config: Mapping[str, Any]) -> State | None:
-        key = canonical(_names(config))
-        if key not in self._states:
-            self._states[key] = state_of_files(needed(self.code, [config]), config)
-        return self._states[key]
-
-
-def _names(config: Mapping[str, Any]) -> list[str]:
-    return [str(name) for _, name in registry.named_by(config)]

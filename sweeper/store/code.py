@@ -25,7 +25,7 @@ from sweeper.store import registry
 from sweeper.store.errors import UserError, sanitize
 from sweeper.store.files import child, make_directory, publish, read_bytes
 from sweeper.store.identity import digest_of
-from sweeper.store.registry import ROOT
+from sweeper.store.registry import ROOT, Kind, Named
 
 DISTRIBUTION = "headroom-attention"
 # Each copy of the code has this file. It lists the revisions that have the same code, newest first.
@@ -39,10 +39,10 @@ BESIDE = tuple(
     for name in ("__init__", "__main__", "size_server", "cli/__init__", "cli/process")
 )
 # A run does not depend on these folders, because training does not use them.
-_NO_PARTS = ("tasks/size_server", "tasks/export")
+_NO_PARTS = ("tasks/size_server/", "tasks/export/")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # equal by identity, so that it can be hashed
 class Code:
     """The source files that jobs execute.
 
@@ -72,23 +72,29 @@ class Code:
             task: the name of the task. None means all tasks.
             packages: the plugins of a run, as `registry.made_of` returns them.
         """
-        others = {f"tasks/{name}" for name in registry.names(registry.TASKS)} - {
-            f"tasks/{task}"
-        }
-        left_out = tuple(
-            f"{folder}/" for folder in (*_NO_PARTS, *(others if task else ()))
-        )
+        tasks = registry.names(registry.TASKS) if task else []
+        others = [f"tasks/{name}/" for name in tasks if name != task]
+        left_out = (*_NO_PARTS, *others)
+
         folders: dict[str, dict[str, str]] = {}
         for path, source in self.files.items():
             if path.startswith(TRAINS) and not path.startswith(left_out):
                 folder = path.rpartition("/")[0]
-                folders.setdefault(folder, {})[path] = hashlib.sha256(
-                    source
-                ).hexdigest()
+                digest = hashlib.sha256(source).hexdigest()
+                folders.setdefault(folder, {})[path] = digest
+
+        parts = {part: digest_of(folders[part])[:12] for part in sorted(folders)}
         outside = {f"package {one['package']}": one["sha256"][:12] for one in packages}
-        return {
-            part: digest_of(folders[part])[:12] for part in sorted(folders)
-        } | outside
+        return parts | outside
+
+    def recorded(self, named: Named) -> dict[str, Any]:
+        """Return the keys of attempt.json that say which code trains a run.
+
+        `named`: what the run's config names (see `registry.named_by`).
+        """
+        packages = [made for one in named if (made := registry.made_of(*one))]
+        parts = self.parts(dict(named)[registry.TASKS], packages)
+        return {"code_parts": parts, **({"packages": packages} if packages else {})}
 
     @functools.cached_property
     def revision(self) -> str:
@@ -112,28 +118,22 @@ class Code:
         # In a container, the checkout may belong to another user. git then reads it only if
         # `safe.directory` names it. Ignore the user's settings and environment variables for git,
         # which may change the output or name another repository.
-        environment = {
+        others = {
             name: value
             for name, value in os.environ.items()
             if not name.startswith("GIT_")
         }
-        environment |= {
+        environment = {
+            **others,
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_SYSTEM": os.devnull,
         }
-
-        settings = [
-            "-c",
-            f"safe.directory={self.root.resolve()}",
-            "-c",
-            "core.fsmonitor=false",
-        ]
-
-        command = ["git", "--no-optional-locks", *settings, *words]
+        safe = f"safe.directory={self.root.resolve()}"
+        git = ["git", "--no-optional-locks", "-c", safe, "-c", "core.fsmonitor=false"]
 
         try:
             done = subprocess.run(
-                command,
+                [*git, *words],
                 cwd=self.root,
                 env=environment,
                 capture_output=True,
@@ -158,14 +158,6 @@ def loaded_code() -> Code:
     return Code.read()
 
 
-def state_of(attempt: Mapping[str, Any]) -> dict[str, str]:
-    """Return the digest of each part of the code that trained an attempt.
-
-    `attempt`: the content of attempt.json. Return {} if an early version of Headroom wrote it.
-    """
-    return attempt.get("code_parts") or {}
-
-
 def differing(states: Sequence[Mapping[str, str]]) -> list[str]:
     """Return the parts whose digests differ. Each state maps parts to digests.
 
@@ -177,18 +169,16 @@ def differing(states: Sequence[Mapping[str, str]]) -> list[str]:
     ]
 
 
-def needed(code: Code, configs: Iterable[Mapping[str, Any]]) -> dict[str, bytes]:
-    """Return the content of the files that jobs with these configs execute, by path.
+def needed(code: Code, named: Iterable[tuple[Kind, Any]]) -> dict[str, bytes]:
+    """Return the content of the files that jobs execute, by path.
 
-    These are the files of `code`, and the packages of the plugins that the configs name.
+    These are the files of `code` and the packages of plugins. `named` has the kinds and names of
+    all modules that the configs of the jobs name.
     """
-    named = {found for config in configs for found in registry.named_by(config)}
-    outside = [registry.files_of(*found) for found in sorted(named)]
-    return {
-        name: content
-        for files in (*outside, code.files)
-        for name, content in files.items()
-    }
+    files: dict[str, bytes] = {}
+    for kind, name in named:
+        files |= registry.files_of(kind, name)
+    return {**files, **code.files}
 
 
 def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path:
@@ -197,7 +187,9 @@ def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path
     If the folder exists, check its files and remove bytecode. Raise UserError if it contains other
     code or a link.
     """
-    files = needed(code, configs)
+    files = needed(
+        code, {one for config in configs for one in registry.named_by(config)}
+    )
     root = outputs.resolve() / "code"
     make_directory(root)
     root.chmod(0o700)  # another user who could write there could run code as the owner

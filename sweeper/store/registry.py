@@ -53,6 +53,9 @@ OPTIMIZERS = Kind("optimizer", "headroom.optimizers", "tasks/optimizers/<name>.p
 FIGURES = Kind("figure", "headroom.figures", "sweeper/results/figures/<name>.py")
 CLAIMS = Kind("claim", "headroom.claims", "sweeper/results/claims.py:<name>")
 BACKENDS = Kind("backend", "headroom.backends", "sweeper/run/backends/<name>.py")
+Named = tuple[tuple[Kind, Any], ...]
+"""The kinds and names of the modules that a config names."""
+
 CONF = "headroom.conf"
 """The entry point group for a plugin's config folder, which has the same subfolders as conf/."""
 
@@ -136,14 +139,15 @@ def made_of(kind: Kind, name: Any) -> dict[str, str]:
 
     Return {} if the name is unknown or belongs to Headroom itself.
     """
-    found = _registered(kind).get(name) if isinstance(name, str) else None
-    if found is None or found.package is None:
+    plugin = _plugin(kind, name)
+    if plugin is None:
         return {}
+    module, package = plugin
     return {
         "name": f"{kind.word} {name}",
-        "package": found.package.name,
-        "version": found.package.version,
-        "sha256": _digest(found.module),
+        "package": package.name,
+        "version": package.version,
+        "sha256": _digest(module),
     }
 
 
@@ -155,25 +159,25 @@ def digest_of_source(files: Mapping[str, bytes]) -> str:
     return digest.hexdigest()
 
 
-def top_module(kind: Kind, name: Any) -> str | None:
-    """Return the name of the top-level package of a registered module.
+def top_package(kind: Kind, name: Any) -> str | None:
+    """Return the top-level package of the plugin that registers a name.
 
-    Return None for an unknown name.
+    Return None if the name is unknown or belongs to Headroom itself.
     """
-    found = _registered(kind).get(name) if isinstance(name, str) else None
-    return found and found.module.partition(".")[0]
+    plugin = _plugin(kind, name)
+    return plugin and plugin[0].partition(".")[0]
 
 
-def named_by(config: Mapping[str, Any]) -> list[tuple[Kind, Any]]:
+def named_by(config: Mapping[str, Any]) -> Named:
     """Return a (kind, name) pair for each registered module that a config's training uses."""
     default = INTRODUCED_AS["optimizer.name"]  # older records lack this key
     attention = config["model"].get("attention")
-    return [
+    return (
         (TASKS, config["task"]["name"]),
         (ARCHITECTURES, config["model"]["name"]),
         *([(ATTENTION, attention["name"])] if attention else []),
         (OPTIMIZERS, config["optimizer"].get("name", default)),
-    ]
+    )
 
 
 def files_of(kind: Kind, name: Any) -> dict[str, bytes]:
@@ -181,19 +185,18 @@ def files_of(kind: Kind, name: Any) -> dict[str, bytes]:
 
     Return {} if the name belongs to Headroom itself.
     """
-    found = _registered(kind).get(name)
-    if found is None or found.package is None:
+    plugin = _plugin(kind, name)
+    if plugin is None:
         return {}
+    module, package = plugin
     # Name the metadata folder as installers do. Otherwise importlib.metadata would count the copy
     # and the installed package as two packages.
-    about = f"{re.sub(r'[-_.]+', '_', found.package.name)}-{found.package.version}.dist-info"
-    metadata = {
-        one: found.package.read_text(one) for one in ("METADATA", "entry_points.txt")
-    }
-    files = {f"{about}/{one}": text.encode() for one, text in metadata.items() if text}
-    return files | {
-        one: path.read_bytes() for one, path in _source(found.module).items()
-    }
+    about = f"{re.sub(r'[-_.]+', '_', package.name)}-{package.version}.dist-info"
+    files = {name: path.read_bytes() for name, path in _source(module).items()}
+    for metadata in ("METADATA", "entry_points.txt"):
+        if text := package.read_text(metadata):
+            files[f"{about}/{metadata}"] = text.encode()
+    return files
 
 
 def folders_of_conf() -> dict[str, Path]:
@@ -231,6 +234,14 @@ def _registered(kind: Kind) -> dict[str, _Found]:
             )
         found[name] = one
     return found
+
+
+def _plugin(kind: Kind, name: Any) -> tuple[str, Distribution] | None:
+    """Return the module and the package of the plugin that registers a name, or None."""
+    found = _registered(kind).get(name)
+    if found is None or found.package is None:
+        return None
+    return found.module, found.package
 
 
 def _own(place: str) -> Iterator[tuple[str, str]]:

@@ -131,10 +131,7 @@ def facts(kind: str) -> dict[str, Any]:
 
 def code_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return digests of the code that a run executes, and the plugins that its config uses."""
-    named = registry.named_by(config)
-    found = [made for kind, name in named if (made := registry.made_of(kind, name))]
-    parts = loaded_code().parts(config["task"]["name"], found)
-    return {"code_parts": parts, **({"packages": found} if found else {})}
+    return loaded_code().recorded(registry.named_by(config))
 
 
 @functools.cache

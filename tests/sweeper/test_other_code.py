@@ -15,6 +15,7 @@ from sweeper.store.changes import Changes, state_of_files
 from sweeper.store.code import Code, differing, needed, pin
 from sweeper.store.plans import write_plan
 from sweeper.store.records import Record
+from sweeper.store.registry import named_by
 from sweeper.store.runs import RunStore, State
 from tests.refusals import refusal
 from tests.sweeper.conftest import finish
@@ -50,17 +51,15 @@ def test_only_code_that_a_run_can_import_counts_and_only_if_it_computes_another_
 ):
     code = edited(path, old, new)
     assert code.files[path] != TODAY.files[path]
-    states = [
-        state_of_files(needed(one, [config()]), config()) for one in (TODAY, code)
-    ]
+    named = named_by(config())
+    states = [state_of_files(needed(one, named), named) for one in (TODAY, code)]
     assert differing(states) == ([path] if counts else [])
 
 
 def test_a_plugin_counts_as_a_whole(installed):
     installed("of_mine", "class Mine: ...", {"headroom.attention": "wide = of_mine"})
-    state = state_of_files(
-        needed(TODAY, [mine := config({"model.attention.name": "wide"})]), mine
-    )
+    named = named_by(config({"model.attention.name": "wide"}))
+    state = state_of_files(needed(TODAY, named), named)
     assert "of_mine/__init__.py" in state
     assert MULTI_HEAD in state or "models/block.py" in state
 
@@ -83,7 +82,7 @@ def trained(outputs, code, *seeds):
 
 def compared(plan, code):
     """Return the runs of a plan that other code than `code` trained."""
-    changes = Changes.of(plan.outputs, code)
+    changes = Changes(plan.outputs, code)
     return of_other_code(plan, RunStore(plan.outputs), changes)
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from sweeper.run.backends.ray import Place
-from sweeper.store.code import Code, differing, pin, state_of
+from sweeper.store.code import Code, differing, pin
 from tasks.process import freeze_gc
 from tasks.training import machine
 from tests.end_to_end.test_sweep import python
@@ -103,7 +103,7 @@ def test_the_package_of_an_attention_is_recorded(installed):
 def recorded(run):
     """Return the digests of the code that the only attempt at a run recorded."""
     [attempt] = run.attempts()
-    return state_of(attempt.info())
+    return attempt.info()["code_parts"]
 
 
 @pytest.mark.slow
