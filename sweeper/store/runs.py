@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -83,18 +82,19 @@ def ended(
     `exit_reason` is the content of exit.json, or None if there is no such file.
     """
     state = State.FAILED
-    if exit_reason is None or exit_reason["cause"] in (Cause.KILLED, Cause.INTERRUPTED):
+    said = exit_reason or {"cause": Cause.KILLED}
+    known = said["cause"] in Cause.__members__.values()
+    cause = Cause(said["cause"]) if known else Cause.CRASH
+
+    if cause in (Cause.KILLED, Cause.INTERRUPTED):
         state = State.INTERRUPTED
-        cause = Cause.KILLED if exit_reason is None else Cause(exit_reason["cause"])
         reason = f"{cause}{_progress(heartbeat)}"
-    elif exit_reason["cause"] == Cause.DONE:
+    elif cause is Cause.DONE:
         cause = Cause.NO_RESULT
         reason = "no_result: exit.json says `done`, but there is no result.json"
     else:
-        known = exit_reason["cause"] in Cause.__members__.values()
-        cause = Cause(exit_reason["cause"]) if known else Cause.CRASH
-        message = str(exit_reason.get("message") or "no message").strip()
-        reason = f"{sanitize(exit_reason['cause'])}: {sanitize(message)}"
+        message = str(said.get("message") or "no message").strip()
+        reason = f"{sanitize(said['cause'])}: {sanitize(message)}"
     return Status(state, f"{reason} (attempt {number})", number, heartbeat, cause)
 
 
@@ -105,54 +105,18 @@ def _progress(heartbeat: Mapping[str, Any] | None) -> str:
     return f" at step {sanitize(heartbeat['step'])}{of}"
 
 
-def merged_rows(attempts: Sequence[Attempt]) -> list[dict[str, Any]]:
-    """Merge the metrics of the newest attempt and of the attempts that it continued.
-
-    Return one row per step. Use the rows of an attempt only up to the step at which the next
-    attempt resumed. If several attempts have a value of a metric at a step, use the value of the
-    newest attempt.
-
-    Early versions of Headroom did not record which attempt was continued. For their runs, use the
-    rows of all earlier attempts.
-    """
-    merged: dict[int, dict[str, Any]] = {}
-    earlier, limit = [*attempts], math.inf
-    while earlier:
-        attempt = earlier.pop()
-        for step, row in _by_step(attempt).items():
-            if step <= limit:
-                merged[step] = row | merged.get(step, {})
-
-        info = attempt.info()
-        continued = info.get("continues")
-        if continued is not None or attempt is attempts[-1]:
-            limit = info.get("resumed_from", 0)
-        if continued is not None:
-            earlier = [one for one in earlier if one.number <= continued]
-    return [merged[step] for step in sorted(merged)]
-
-
 def lineage(run: Run, number: int) -> list[dict[str, Any]]:
     """Return the content of attempt.json for an attempt and for those that it continued.
 
-    The oldest attempt comes first, and attempt `number` comes last. Early versions of Headroom did
-    not record which attempt was continued. For their runs, earlier attempts are missing.
+    The oldest attempt comes first, and attempt `number` comes last.
     """
     found: list[dict[str, Any]] = []
     while number:
-        info = run.attempt(number).info()
+        info = {"number": number, **run.attempt(number).info()}
         found.insert(0, info)
         before = info.get("continues", 0)
         number = before if 0 < before < number else 0
     return found
-
-
-def _by_step(attempt: Attempt) -> dict[int, dict[str, Any]]:
-    """Return the rows of an attempt, keyed by step. Merge the rows that have the same step."""
-    joined: dict[int, dict[str, Any]] = {}
-    for row in read_metrics(attempt.metrics_path):
-        joined.setdefault(row["step"], {}).update(row)
-    return joined
 
 
 _ATTEMPT = re.compile(r"\d{4,9}")
@@ -188,28 +152,22 @@ class Run:
         """Return the run in a directory. Raise UserError if the directory holds no run."""
         real = path.resolve()
         run = RunStore(real.parent.parent).run(real.name)
-        if run.path != real or not (real / "run.json").is_file():
+        if run.path != real or not (real / FILE).is_file():
             expected = "a run directory outputs/runs/<id>"
-            raise invalid_value(
-                "run",
-                path,
-                expected,
-                "correct the path, or name another outputs folder",
-            )
+            remedy = "correct the path, or name another outputs folder"
+            raise invalid_value("run", path, expected, remedy)
         run.record()
         return run
 
     def record(self) -> Record:
         """Return the run's record. Raise UserError if it is missing or belongs to another run."""
         record = Record.load(self.path)
-        if record is None or record.id != self.id:
-            holds = f"run {sanitize(record.id)}" if record else "no run.json"
-            expected = f"the directory of run {self.id}, but it contains {holds}"
-            raise invalid_value("run", self.path, expected, "plan the sweep again")
-        if not matches_hash(self.id, record.config):
-            expected = (
-                "the config whose hash is in the run's id, but run.json has another"
-            )
+        if (
+            record is None
+            or record.id != self.id
+            or not matches_hash(self.id, record.config)
+        ):
+            expected = f"a directory with the run.json of run {self.id}"
             remedy = "move the directory away and plan the sweep again"
             raise invalid_value("run", self.path, expected, remedy)
         return record
@@ -222,26 +180,15 @@ class Run:
         path = self.path / "result.json"
         result = files.read_versioned(path, schema=Result)
         if result is not None and result["id"] != self.id:
-            other = sanitize(result["id"])
-            expected = (
-                f"the result of run {self.id}, but it is the result of run {other}"
-            )
-            raise invalid_value(
-                "result", path, expected, "move the file away and train the run again"
-            )
+            remedy = "move the file away and train the run again"
+            raise invalid_value("result", path, f"the result of run {self.id}", remedy)
         return result
 
     def attempts(self) -> list[Attempt]:
         """Return all attempts, oldest first."""
         folder = self.path / "attempts"
-        names = [
-            name
-            for name in files.entries(folder, folders=True)
-            if _ATTEMPT.fullmatch(name)
-        ]
-        return [
-            Attempt(folder / name, self._watcher) for name in sorted(names, key=int)
-        ]
+        names = filter(_ATTEMPT.fullmatch, files.entries(folder, folders=True))
+        return [self.attempt(number) for number in sorted(map(int, names))]
 
     def attempt(self, number: int) -> Attempt:
         """Return the attempt with this number."""
@@ -341,17 +288,24 @@ class Run:
             return Status(State.FAILED, sanitize(error), 0)
 
     def history(self) -> list[dict[str, Any]]:
-        """Return one row of metrics for each step, in order, merged from all attempts.
+        """Return one row of metrics for each step, in order.
 
-        Attempts after the one that finished the run are left out.
+        The rows are merged from the attempt that finished the run, or else the newest attempt, and
+        the attempts that it continued. The rows of an attempt count only up to the step at which
+        the next one resumed. If several attempts have a value of a metric at a step, the newest
+        counts.
         """
-        result = self.result()
-        attempts = self.attempts()
-        if result is not None:
-            attempts = [
-                attempt for attempt in attempts if attempt.number <= result["attempt"]
-            ]
-        return merged_rows(attempts)
+        result, attempts = self.result(), self.attempts()
+        newest = attempts[-1].number if attempts else 0
+        number = result["attempt"] if result else newest
+
+        rows: dict[int, dict[str, Any]] = {}
+        for info in lineage(self, number):
+            resumed = info.get("resumed_from", 0)
+            rows = {step: row for step, row in rows.items() if step <= resumed}
+            for row in read_metrics(self.attempt(info["number"]).metrics_path):
+                rows.setdefault(row["step"], {}).update(row)
+        return [rows[step] for step in sorted(rows)]
 
     def checkpoints(self) -> list[Path]:
         """Return the paths of all checkpoints, from the highest step to the lowest.
@@ -431,7 +385,7 @@ class RunStore:
         """Return the sorted ids of all runs that have a record."""
         folder = self.outputs / "runs"
         names = files.entries(folder, folders=True)
-        return sorted(name for name in names if (folder / name / "run.json").is_file())
+        return sorted(name for name in names if (folder / name / FILE).is_file())
 
     def freeze(self, record: Record) -> Run:
         """Write the record of a run, or update the keys in it that cannot change a result.

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sweeper.store import mirrors
-from sweeper.store.runs import Run, merged_rows
+from sweeper.store.runs import Run
 from tasks.config.sections import LoggerSection
 from tasks.training.causes import message_of
 
@@ -147,9 +147,8 @@ def start(section: LoggerSection, run: Run) -> Any:
 
 def _earlier_rows(run: Run) -> list[dict[str, Any]]:
     """Return the rows of earlier attempts, up to the step from which this attempt continues."""
-    attempts = run.attempts()
-    resumed = attempts[-1].info().get("resumed_from", 0)
-    return [row for row in merged_rows(attempts) if row["step"] <= resumed]
+    resumed = run.attempts()[-1].info().get("resumed_from", 0)
+    return [row for row in run.history() if row["step"] <= resumed]
 
 
 def _warn(what: str, state: str = "off") -> None:

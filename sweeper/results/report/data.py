@@ -20,7 +20,7 @@ from sweeper.store import registry
 from sweeper.store.attempts import Attempt, Cause
 from sweeper.store.errors import UserError, as_typed
 from sweeper.store.plans import command_of
-from sweeper.store.runs import Run, RunStore, merged_rows
+from sweeper.store.runs import Run, RunStore
 
 CURVES = ("train/loss", "validation/loss")
 LOG_LINES = 40
@@ -155,14 +155,12 @@ def _trained(run: Run, files: RunFiles) -> dict[str, Any]:
     """Return the attempts of a run, its training curves and the end of its log."""
     attempts = run.attempts()
     finished = files.result["attempt"] if files.result else None
-    # An attempt that began after the result was written did not contribute to it.
-    counted = [one for one in attempts if finished is None or one.number <= finished]
     # The newest attempt may have failed before it logged anything.
     logs = (one.log_end(LOG_LETTERS).expandtabs(4) for one in reversed(attempts))
     log = next(filter(str.strip, logs), "").splitlines()
     return {
         "attempts": [_attempt(one, finished) for one in attempts],
-        "curves": curves(merged_rows(counted)),
+        "curves": curves(run.history()),
         "log": [line.rstrip() for line in log[-LOG_LINES:]],
     }
 

@@ -212,8 +212,8 @@ def test_what_is_no_attempt_is_not_listed(run, tmp_path):
     assert [attempt.number for attempt in run.attempts()] == [1]
 
 
-def attempt_with(run, resumed_from, last, label):
-    attempt = run.claim({"resumed_from": resumed_from})
+def attempt_with(run, continues, resumed_from, last, label):
+    attempt = run.claim({"continues": continues, "resumed_from": resumed_from})
     with attempt.metrics() as metrics:
         for step in range(resumed_from + 1, last + 1):
             metrics.write({"step": step, "train/loss": float(step), "by": label})
@@ -222,12 +222,24 @@ def attempt_with(run, resumed_from, last, label):
 
 
 HISTORIES = {
-    "two resumes": ([(0, 7), (5, 13), (11, 17)], None, "11111222222333333"),
-    "beyond the resumed step nothing counts": ([(0, 17), (5, 7)], None, "1111122"),
-    "a restart from nothing supersedes all": ([(0, 7), (0, 3)], None, "222"),
-    "an attempt that came to nothing": ([(0, 7), (0, 2), (5, 7)], None, "2211133"),
+    "two resumes": (
+        [(0, 0, 7), (1, 5, 13), (2, 11, 17)],
+        None,
+        "11111222222333333",
+    ),
+    "beyond the resumed step nothing counts": (
+        [(0, 0, 17), (1, 5, 7)],
+        None,
+        "1111122",
+    ),
+    "a restart from nothing supersedes all": ([(0, 0, 7), (0, 0, 3)], None, "222"),
+    "an attempt that came to nothing": (
+        [(0, 0, 7), (0, 0, 2), (1, 5, 7)],
+        None,
+        "1111133",
+    ),
     "a done run ends with the attempt that finished it": (
-        [(0, 13), (5, 7)],
+        [(0, 0, 13), (1, 5, 7)],
         1,
         "1" * 13,
     ),
@@ -249,8 +261,8 @@ def test_attempts_add_up_to_the_history_of_one_run(run, spans, winner, expected)
 
 def test_a_row_that_a_resumed_attempt_writes_at_the_step_it_resumed_at_joins(run):
     """A job that stopped in the validation of step 5 resumes at step 5 and validates again."""
-    attempt_with(run, 0, 5, "first")
-    with run.claim({"resumed_from": 5}).metrics() as metrics:
+    attempt_with(run, 0, 0, 5, "first")
+    with run.claim({"continues": 1, "resumed_from": 5}).metrics() as metrics:
         metrics.write({"step": 5, "validation/loss": 2.0})
         metrics.write({"step": 5, "best": True})
     joined = {"train/loss": 5.0, "by": "first", "validation/loss": 2.0, "best": True}

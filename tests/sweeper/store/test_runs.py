@@ -170,7 +170,7 @@ def test_a_record_whose_seal_was_made_anew_is_not_the_run_of_its_name(tmp_path):
         assert publish_with_checksum(path, value)
 
     seal(seed=5)
-    assert "but run.json has another" in refusal(Run.open, run.path)
+    assert f"the run.json of run {run.id}" in refusal(Run.open, run.path)
     other = {"name": "wandb"}  # the logger does not enter the id of a run
     seal(logger=other)
     assert Run.open(run.path).record().config["logger"] == other
