@@ -100,8 +100,8 @@ class Attempt:
         Raise UserError if the file is damaged.
         """
         path = self.path / "attempt.json"
-        found = files.read_object(path, schema=Info) or {}
-        return files.verified(path, found) if found else found
+        found = files.read_object(path, schema=Info)
+        return files.verified(path, found) if found else {}
 
     def heartbeat(self, **fields: Any) -> None:
         """Write a heartbeat, which shows that the job is alive. `fields` describe its progress.
@@ -188,9 +188,7 @@ class Attempt:
         # attempt.json names the folder in which the process writes. If that folder is gone, this
         # folder was moved and is no copy.
         with suppress(OSError):
-            return bool(alive(info)) and not self.path.samefile(
-                info.get("folder", self.path)
-            )
+            return bool(alive(info)) and not self.path.samefile(info["folder"])
         return False
 
 
@@ -215,8 +213,9 @@ def claim_attempt(
         for number in itertools.count(earlier[-1].number + 1 if earlier else 1):
             path = folder / f"{number:04d}"
             content = value | {"number": number, "folder": str(path.resolve())}
-            checked = files.with_checksum(content)
-            files.publish_json(prepared / "attempt.json", checked)
+            files.publish_with_checksum(
+                prepared / "attempt.json", content, replace=True
+            )
             try:
                 prepared.rename(path)
                 break

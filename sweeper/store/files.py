@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import is_dataclass
 from functools import cache
@@ -33,10 +33,6 @@ PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # names that are safe i
 # Without O_NONBLOCK, opening a named pipe would wait for a writer.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-class AlreadyPublished(FileExistsError):
-    """Raised when another process has already written a file."""
 
 
 def child(root: Path, name: str) -> Path:
@@ -96,7 +92,7 @@ def new_file(
     """Yield the descriptor of a temporary file, and rename the file to `path` after the block.
 
     If the block fails, `path` is unchanged. If `durable` is True, flush the file before renaming.
-    Raise AlreadyPublished if `path` exists and `replace` is False.
+    Raise FileExistsError if `path` exists and `replace` is False.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
@@ -117,20 +113,15 @@ def new_file(
                 # If the reply to a successful request is lost, an NFS client repeats the request,
                 # which then fails. In this case the temporary file has two links.
                 if temporary.stat().st_nlink == 1:
-                    raise AlreadyPublished(
-                        errno.EEXIST, "another process has written this file", str(path)
-                    ) from None
-            temporary.unlink()
-    except BaseException as error:
-        with suppress(OSError):
-            temporary.unlink()
-        if (
-            isinstance(error, OSError)
-            and error.errno
-            and error.filename in (None, str(temporary))
-        ):
+                    raise
+    except OSError as error:
+        # Name the file that the caller knows, also if only its descriptor was used.
+        if error.filename in (None, str(temporary)):
             error.filename = str(path)
         raise
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
     if durable:
         sync_directory(path.parent)
 
@@ -150,7 +141,7 @@ def publish(
     try:
         with new_file(path, replace=replace, durable=durable) as descriptor:
             write_all(descriptor, content)
-    except AlreadyPublished:
+    except FileExistsError:
         return False
     return True
 
@@ -171,23 +162,24 @@ def as_json(value: Any) -> str:
     return json.dumps(value, allow_nan=False, indent=1) + "\n"
 
 
-def publish_with_checksum(path: Path, value: dict[str, Any]) -> bool:
-    """Write an object and its checksum to `path` atomically. Return False if `path` exists."""
-    return publish_json(path, with_checksum(value), replace=False)
+def publish_with_checksum(
+    path: Path, value: Mapping[str, Any], *, replace: bool = False
+) -> bool:
+    """Write an object and its checksum to `path` atomically.
+
+    Return False if `path` exists and `replace` is False.
+    """
+    return publish_json(path, with_checksum(value), replace=replace)
 
 
-def with_checksum(value: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of `value` with the checksum that `read_versioned` verifies."""
-    plain = {name: entry for name, entry in value.items() if name != CHECKSUM}
-    return {**plain, CHECKSUM: sha256_of(plain)}
+def with_checksum(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of `value` with the checksum that `verified` checks."""
+    return {**value, CHECKSUM: sha256_of(value)}
 
 
 def canonical(value: Any) -> str:
     """Return the JSON text of `value` with sorted keys and without spaces."""
-    return _CANONICAL.encode(value)
-
-
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def sha256_of(value: Any) -> str:
@@ -250,7 +242,8 @@ def read_json(path: Path) -> Any | None:
         data = read_bytes(path)
         if data is None:
             return None
-        return _DECODER.decode(data.decode("utf-8", "surrogatepass"))
+        text = data.decode("utf-8", "surrogatepass")
+        return json.loads(text, parse_constant=_refuse_constant)
     except OSError as error:
         raise _unreadable(path, error.strerror or str(error)) from error
     except (ValueError, RecursionError) as error:
@@ -281,15 +274,16 @@ def read_versioned(
     path: Path, *, keys: Collection[str] = (), schema: Any = dict
 ) -> dict[str, Any] | None:
     """Return the object in a JSON file, as `read_object` does. Verify its format and checksum."""
-    value = read_json(path)
+    value = read_object(path, keys=("format",))
     if value is None:
         return None
-    if isinstance(value, dict) and (found := value.get("format", FORMAT)) != FORMAT:
+    if value["format"] != FORMAT:
+        found = sanitize(value["format"])
         raise UserError(
-            f"{sanitize(path)} cannot be read: it has format {sanitize(found)}, not {FORMAT}. "
-            "Use the version of Headroom that wrote it, or choose another outputs folder."
+            f"{sanitize(path)} cannot be read: it has format {found}, not {FORMAT}. Use the "
+            "version of Headroom that wrote it, or choose another outputs folder."
         )
-    _check(path, value, ("format", *keys), schema)
+    _check(path, value, keys, schema)
     return verified(path, value)
 
 
@@ -298,13 +292,8 @@ def verified(path: Path, value: dict[str, Any]) -> dict[str, Any]:
 
     Raise UserError if the checksum is missing or wrong. The message names the file `path`.
     """
-    if CHECKSUM not in value:
-        raise _unreadable(
-            path,
-            f"it has no {CHECKSUM}. If version 0.1.0 wrote it, commit 5941da1b can read it",
-        )
     try:
-        unchanged = value.pop(CHECKSUM) == sha256_of(value)
+        unchanged = value.pop(CHECKSUM, None) == sha256_of(value)
     except ValueError:
         # Python parses a number that is too large for a float as inf, which is not valid JSON.
         unchanged = False
@@ -333,9 +322,6 @@ def _check(path: Path, value: Any, keys: Collection[str], schema: Any) -> None:
 
 def _refuse_constant(token: str) -> NoReturn:
     raise ValueError(f"{token} is not a JSON value")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _unreadable(path: Path, reason: str) -> UserError:

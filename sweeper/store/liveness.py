@@ -33,8 +33,6 @@ NFS may show an old heartbeat for up to a minute.
 """
 
 _PROC = Path("/proc")
-# The keys of the dict that `identity` returns.
-_IDENTITY = ("host", "machine", "boot", "pid_namespace", "pid", "pid_started")
 
 
 def identity() -> dict[str, Any]:
@@ -128,13 +126,10 @@ class Watcher:
         proof = alive(info)
         if proof is not None:
             return proof
-        process = [info.get(key) for key in _IDENTITY]
-        beat = heartbeat.get("beat") if heartbeat else None
-        value = (process, beat)
-        now = self.clock()
-        last, since = self._seen.setdefault(name, (value, now))
-        if last != value:
-            self._seen[name] = (value, now)
+        signs, now = (info, heartbeat), self.clock()
+        last, since = self._seen.get(name, (None, now))
+        if last != signs:
+            self._seen[name] = (signs, now)
             return True
         return now - since < self.lease
 
@@ -195,8 +190,8 @@ class HeartbeatFile:
         """Stop writing and remove the file."""
         self._closed = True
         if self._descriptor >= 0:
-            descriptor, self._descriptor = self._descriptor, -1
-            os.close(descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
         self._path.unlink(missing_ok=True)
 
 

@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Annotated, Any, Required
 
@@ -18,7 +19,7 @@ from typing_extensions import TypedDict
 from sweeper.store import files
 from sweeper.store.errors import UserError, as_typed, invalid_value, sanitize
 from sweeper.store.liveness import held
-from sweeper.store.registry import ROOT
+from sweeper.store.numbers import plural
 from sweeper.store.runs import Run
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -123,7 +124,7 @@ def rewrite(outputs: Path, plan: Mapping[str, Any]) -> None:
     """Overwrite the file of a plan. If the plan has no experiments left, remove the file."""
     path = path_of(outputs, plan)
     if plan["experiments"]:
-        files.publish_json(path, files.with_checksum(dict(plan)))
+        files.publish_with_checksum(path, plan, replace=True)
     else:
         path.unlink(missing_ok=True)
 
@@ -160,13 +161,12 @@ def stem(name: str) -> str:
 
 def describe_values(values: Mapping[str, Any]) -> str:
     """Return the values as `key=value` pairs with short keys, such as `heads=8 head_size=32`."""
-    words = {
-        key: files.canonical(value)
-        if value is None or isinstance(value, list)
-        else value
-        for key, value in values.items()
-    }
-    return " ".join(f"{key.rpartition('.')[2]}={word}" for key, word in words.items())
+    words = []
+    for key, value in values.items():
+        as_json = value is None or isinstance(value, list)
+        word = files.canonical(value) if as_json else value
+        words.append(f"{key.rpartition('.')[2]}={word}")
+    return " ".join(words)
 
 
 def in_words(point: Mapping[str, Any]) -> str:
@@ -175,8 +175,9 @@ def in_words(point: Mapping[str, Any]) -> str:
         point.get("arm"),
         point.get("task"),
         describe_values(point.get("values", {})),
+        f"seed={point.get('seed')}",
     )
-    return " ".join([*(word for word in words if word), f"seed={point.get('seed')}"])
+    return " ".join(filter(None, words))
 
 
 def run_of_words(outputs: Path, words: str) -> str:
@@ -190,21 +191,16 @@ def run_of_words(outputs: Path, words: str) -> str:
         expected = "a description that begins with its experiment, such as 'fig1/heads=8 seed=0'"
         raise invalid_value("run", words, expected, "add the experiment's name")
     wanted = {*rest.split()}
-    found: dict[str, str] = {}
-    for point in planned(outputs, [name])[name]["points"]:
-        said = in_words(point)
-        if point["experiment"] == name and wanted <= {*said.split()}:
-            found[point["run"]] = said
+    found: set[str] = {
+        point["run"]
+        for point in planned(outputs, [name])[name]["points"]
+        if point["experiment"] == name and wanted <= {*in_words(point).split()}
+    }
     if len(found) != 1:
-        expected = "a description of one run, but no run matches"
-        if len(found) > 1:
-            few = " and ".join(f"{name}/{said}" for said in [*found.values()][:2])
-            expected = (
-                f"a description of one run, but {len(found)} runs match, such as {few}"
-            )
-        remedy = f"{as_typed('status')} {name} --all lists the runs"
+        expected = f"a description of one run, but {plural(len(found), 'run')} matched"
+        remedy = f"{as_typed('status')} {sanitize(name)} --all lists the runs"
         raise invalid_value("run", words, expected, remedy)
-    return next(iter(found))
+    return found.pop()
 
 
 def open_run(given: str, outputs: Path) -> Run:
@@ -227,12 +223,10 @@ def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, dict[str, Any]
     text or a yaml file has changed, but not in the first round of `decide`.
     """
     found = {}
-    for name in plan["experiments"]:
-        before = newest(outputs).get(name)
-        if before is None:
-            continue
+    for name, before in newest(outputs).items():
         earlier, now = (runs_of(one, name).keys() for one in (before, plan))
-        if earlier - now and (command_of(before) != command_of(plan) or now - earlier):
+        changed = command_of(before) != command_of(plan) or now - earlier
+        if name in plan["experiments"] and earlier - now and changed:
             found[name] = before
     return found
 
@@ -256,36 +250,33 @@ def planned(
         known = dict.fromkeys(plan["experiments"], plan) | known
         if wanted and wanted <= known.keys():  # no older plan is needed
             break
-    shipped = {path.stem for path in (ROOT / "conf" / "experiment").glob("*.yaml")}
+    missing = [name for name in experiments or () if name not in known]
+    example = missing[0] if missing else "fig1"
+    sweep = f"{as_typed('sweep')} -m experiment={sanitize(example)}"
     if not known:
         for fault in damaged(outputs):
             raise fault
-        name = next((one for one in experiments or () if one in shipped), "fig1")
-        remedy = f"start with a sweep: {as_typed('sweep')} -m experiment={name}"
+        remedy = f"start with a sweep: {sweep}"
         raise invalid_value("outputs", outputs, "a folder with a plan", remedy)
-    for name in experiments or ():
-        if name not in known:
-            expected = f"a planned experiment ({', '.join(sanitize(one, 80) for one in known)})"
-            remedy = "correct the name"
-            if name in shipped:
-                remedy += f", or plan it: {as_typed('sweep')} -m experiment={name}"
-            raise invalid_value("experiment", name, expected, remedy)
+    if missing:
+        names = ", ".join(sanitize(name, 80) for name in known)
+        expected = f"a planned experiment ({names})"
+        remedy = f"correct the name, or plan it: {sweep}"
+        raise invalid_value("experiment", example, expected, remedy)
     return {name: known[name] for name in experiments or known}
 
 
 def _read(path: Path) -> dict[str, Any]:
     """Return the plan in a file, or {} if the file is gone. Raise UserError if it is damaged."""
     plan = files.read_versioned(path, schema=Plan) or {}
-    runs = plan.get("runs", {})
-    for run in runs:
-        line = [run]
-        while parent := runs.get(line[-1], {}).get("parent"):
-            if parent in line:
-                raise UserError(
-                    f"{sanitize(path)} cannot be read: run {sanitize(run)} would start from its "
-                    "own weights. Plan the sweep again."
-                )
-            line.append(parent)
+    runs = plan.get("runs", {}).items()
+    try:
+        TopologicalSorter({run: [about.get("parent")] for run, about in runs}).prepare()
+    except CycleError as cycle:
+        raise UserError(
+            f"{sanitize(path)} cannot be read: a run would start from its own weights. Plan the "
+            "sweep again."
+        ) from cycle
     return plan
 
 

@@ -42,8 +42,8 @@ class Record:
 
     def save(self, folder: Path, *, replace: bool) -> bool:
         """Write the record. Return False if the folder has a record and `replace` is False."""
-        value = files.with_checksum({"format": files.FORMAT, **asdict(self)})
-        return files.publish_json(folder / FILE, value, replace=replace)
+        value = {"format": files.FORMAT, **asdict(self)}
+        return files.publish_with_checksum(folder / FILE, value, replace=replace)
 
     @property
     def label(self) -> str:

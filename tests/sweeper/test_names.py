@@ -257,4 +257,4 @@ def test_a_run_is_named_by_the_words_that_status_prints(sweep, outputs, capsys):
     [left] = RunStore(outputs).ids()
     assert "-h2x" in left
     assert forget(outputs, "mine/heads=8", "--yes") == 2
-    assert "but no run matches" in capsys.readouterr().err
+    assert "but 0 runs matched" in capsys.readouterr().err

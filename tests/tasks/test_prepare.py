@@ -8,7 +8,7 @@ import pytest
 import tasks.data
 import tasks.digests
 from sweeper.store.code import Code
-from sweeper.store.files import publish_with_checksum, read_object
+from sweeper.store.files import CHECKSUM, publish_with_checksum, read_object
 from tasks.digests import DIGESTS
 from tests.refusals import refusal
 from tests.tasks.jobs import ended, last_word
@@ -187,7 +187,7 @@ def test_the_code_that_prepared_older_data_is_unknown(of, tmp_path, monkeypatch)
     changes, _, folder = of
     copied = shutil.copytree(folder, tmp_path / "data" / folder.name)
     digests = read_object(copied / DIGESTS)
-    del digests["code"]
+    del digests["code"], digests[CHECKSUM]
     (copied / DIGESTS).unlink()
     publish_with_checksum(copied / DIGESTS, digests)
     edit(monkeypatch, "tasks/text/corpus.py", "EDITED = 1")

@@ -36,9 +36,7 @@ def test_a_run_is_named_by_its_id_or_by_a_point_in_words_too(tmp_path):
     write_points(run.outputs, *({**point, "run": id, "seed": n} for id, n in seeds))
     for given in ("mine/fixed heads=3 seed=3", "mine/seed=3", run.id, str(run.path)):
         assert open_run(given, run.outputs).id == run.id
-    assert "but 2 runs match, such as mine/fixed" in refusal(
-        open_run, "mine/fixed heads=3", run.outputs
-    )
+    assert "but 2 runs matched" in refusal(open_run, "mine/fixed heads=3", run.outputs)
 
 
 @pytest.mark.filterwarnings("ignore")
