@@ -53,9 +53,6 @@ def main(
         if word in REMOVED:
             print(f"error: {word} was removed: {REMOVED[word]}.", file=sys.stderr)
             return 2
-    if words[:1] == ["--version"]:
-        print(_version())
-        return 0
     options = _parser(program).parse_args(words)
     settle_process()
     if options.outputs.is_symlink():
@@ -289,115 +286,107 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"error: {message}; {self.prog} --help says more.\n")
 
 
-Argument = tuple[str, dict[str, Any]]
-"""One argument of a command: its name, and the keywords to pass to argparse's `add_argument`."""
+Arguments = dict[str, dict[str, Any]]
+"""The arguments of a command: each name, and the keywords to pass to argparse's `add_argument`."""
 
 
-def _argument(name: str, **settings: Any) -> Argument:
-    return name, settings
+def _flag(about: str) -> dict[str, Any]:
+    return {"action": "store_true", "help": about}
 
 
-def _flag(name: str, about: str) -> Argument:
-    return _argument(name, action="store_true", help=about)
-
-
-def _into(about: str) -> Argument:
-    return _argument("-o", dest="into", type=Path, metavar="FOLDER", help=about)
-
-
-EXPERIMENTS = _argument(
-    "experiments",
-    nargs="*",
-    metavar="experiment",
-    help="the experiments (default: all that were planned)",
-)
-PUBLISHED = [
-    EXPERIMENTS,
-    _into("write to this folder instead of DIR, readable by others"),
-]
-COMMANDS: dict[Command, list[Argument]] = {
-    train: [
-        _argument(
-            "--slots",
-            type=int,
-            metavar="N",
-            help="the number of runs to train at the same time (default: all that fit)",
-        ),
-        _argument(
-            "--jobs-per-device",
-            type=int,
-            default=1,
-            metavar="N",
-            help="the number of runs that share one GPU (default: %(default)s)",
-        ),
-    ],
-    status: [
-        EXPERIMENTS,
-        _flag("--all", "also list runs that are new or done"),
-        _flag("--json", "print JSON"),
-        _flag("--watch", "refresh until Ctrl-C"),
-    ],
+EXPERIMENTS: Arguments = {
+    "experiments": {
+        "nargs": "*",
+        "metavar": "experiment",
+        "help": "the experiments (default: all that were planned)",
+    }
+}
+PUBLISHED: Arguments = {
+    **EXPERIMENTS,
+    "-o": {
+        "dest": "into",
+        "type": Path,
+        "metavar": "FOLDER",
+        "help": "write to this folder instead of DIR, readable by others",
+    },
+}
+JSON: Arguments = {"--json": _flag("print JSON")}
+COMMANDS: dict[Command, Arguments] = {
+    train: {
+        "--slots": {
+            "type": int,
+            "metavar": "N",
+            "help": "the number of runs to train at the same time (default: all that fit)",
+        },
+        "--jobs-per-device": {
+            "type": int,
+            "default": 1,
+            "metavar": "N",
+            "help": "the number of runs that share one GPU (default: %(default)s)",
+        },
+    },
+    status: {
+        **EXPERIMENTS,
+        "--all": _flag("also list runs that are new or done"),
+        **JSON,
+        "--watch": _flag("refresh until Ctrl-C"),
+    },
     collect: PUBLISHED,
     draw: PUBLISHED,
     report: PUBLISHED,
-    forget: [
-        _argument(
-            "name",
-            metavar="NAME | RUN",
-            help="an experiment, or the id or description of a run ('fig1/fixed heads=8 seed=0')",
+    forget: {
+        "name": {
+            "metavar": "NAME | RUN",
+            "help": "an experiment, or the id or description of a run "
+            "('fig1/fixed heads=8 seed=0')",
+        },
+        "--yes": _flag("remove without asking"),
+    },
+    decide: EXPERIMENTS,
+    judge: {
+        "scores": {
+            "type": Path,
+            "metavar": "SCORES.csv",
+            "help": "a file with one row for each arm and seed",
+        },
+        "--better": {
+            "metavar": "lower|higher",
+            "help": "which scores are better; for several metrics, loss=lower,accuracy=higher",
+        },
+        "--margin": {
+            "metavar": "1%",
+            "help": "the largest difference that counts as equal",
+        },
+        "--pair": {
+            "default": "seed",
+            "metavar": "COLUMN",
+            "help": "the column that pairs the rows of two arms (default: %(default)s)",
+        },
+        "--baseline": {
+            "metavar": "NAME",
+            "help": "the arm to compare the others with (default: the first)",
+        },
+        "--history": {
+            "type": Path,
+            "metavar": "PAST.csv",
+            "help": "scores of earlier comparisons, from which to estimate the spread between "
+            "seeds",
+        },
+        **JSON,
+    },
+    compare: {
+        "sides": {"nargs": 2, "metavar": "SWEEP", "help": "the two sweeps to compare"},
+    },
+    dashboard: {
+        **EXPERIMENTS,
+        "--project": {
+            "metavar": "ENTITY/PROJECT",
+            "help": "the project (default: the one that the runs are mirrored to)",
+        },
+        "--offline": _flag(
+            "write to DIR/wandb for a later `wandb sync`; needs no API key and saves no view"
         ),
-        _flag("--yes", "remove without asking"),
-    ],
-    decide: [EXPERIMENTS],
-    judge: [
-        _argument(
-            "scores",
-            type=Path,
-            metavar="SCORES.csv",
-            help="a file with one row for each arm and seed",
-        ),
-        _argument(
-            "--better",
-            metavar="lower|higher",
-            help="which scores are better; for several metrics, loss=lower,accuracy=higher",
-        ),
-        _argument(
-            "--margin", metavar="1%", help="the largest difference that counts as equal"
-        ),
-        _argument(
-            "--pair",
-            default="seed",
-            metavar="COLUMN",
-            help="the column that pairs the rows of two arms (default: %(default)s)",
-        ),
-        _argument(
-            "--baseline",
-            metavar="NAME",
-            help="the arm to compare the others with (default: the first)",
-        ),
-        _argument(
-            "--history",
-            type=Path,
-            metavar="PAST.csv",
-            help="scores of earlier comparisons, from which to estimate the spread between seeds",
-        ),
-        _flag("--json", "print JSON"),
-    ],
-    compare: [
-        _argument("sides", nargs=2, metavar="SWEEP", help="the two sweeps to compare")
-    ],
-    dashboard: [
-        EXPERIMENTS,
-        _argument(
-            "--project",
-            metavar="ENTITY/PROJECT",
-            help="the project (default: the one that the runs are mirrored to)",
-        ),
-        _flag(
-            "--offline",
-            "write to DIR/wandb for a later `wandb sync`; needs no API key and saves no view",
-        ),
-    ],
+    },
 }
 
 
@@ -427,25 +416,22 @@ def _parser(program: str) -> argparse.ArgumentParser:
     train = as_typed("sweep")
     epilog = f"To train: {train} -m experiment=fig1; {train} --help says more."
     parser = Parser(prog=program, description=__doc__, epilog=epilog)
-    about = "print the version and stop"
-    parser.add_argument("--version", action="store_true", help=about)
+    parser.add_argument("--version", action="version", version=_version())
     commands = parser.add_subparsers(required=True, metavar="command")
     if program == "headroom":
         # Only list these commands in the help. headroom_attention/__main__.py executes them.
-        commands.add_parser(
-            "sweep", help="plan and train a sweep, as python sweep.py does"
-        )
-        commands.add_parser(
-            "export",
-            help="write a run's model as a folder for Hugging Face's transformers",
-        )
+        about = "plan and train a sweep, as python sweep.py does"
+        commands.add_parser("sweep", help=about)
+        about = "write a run's model as a folder for Hugging Face's transformers"
+        commands.add_parser("export", help=about)
     for command, arguments in COMMANDS.items():
-        name, about = command.__name__, inspect.getdoc(command) or ""
-        first = about.partition("\n")[0].rstrip(".")
-        words = f"{first[0].lower()}{first[1:]}"
+        about = inspect.getdoc(command) or ""
         # Without allow_abbrev=False, argparse would read `report --output FILE` as --outputs.
         sub = commands.add_parser(
-            name, help=words, description=about, allow_abbrev=False
+            command.__name__,
+            help=about.partition("\n")[0],
+            description=about,
+            allow_abbrev=False,
         )
         sub.add_argument(
             "--outputs",
@@ -455,7 +441,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
             help="the outputs folder of the sweep (default: %(default)s)",
         )
         sub.set_defaults(command=command)
-        for argument, settings in arguments:
+        for argument, settings in arguments.items():
             sub.add_argument(argument, **settings)
     return parser
 

@@ -17,7 +17,6 @@ from sweeper.stages.terminal import print_lines
 from sweeper.store import mirrors
 from sweeper.store.asked import HISTORY, note_forgotten
 from sweeper.store.errors import UserError, as_typed, sanitize
-from sweeper.store.numbers import plural
 from sweeper.store.plans import (
     changing_plans,
     damaged,
@@ -46,7 +45,6 @@ class _Removal:
             removed.
         related: the runs of every plan that needs a removed run. While one of these runs is in
             training, nothing is removed, since its sweep may need the removed run.
-        notes: lines to print for the user.
         forgotten: the plans of the removed experiment, without other experiments. They are appended
             to `history.jsonl`.
     """
@@ -55,7 +53,6 @@ class _Removal:
     files: Sequence[Path]
     plans: Sequence[Plan]
     related: Sequence[str]
-    notes: Sequence[str]
     forgotten: Sequence[Plan] = ()
 
 
@@ -154,21 +151,18 @@ def _experiment(outputs: Path, known: Sequence[Plan], name: str) -> _Removal | N
 
     used = {run for plan in others for run in _needed(plan)}
     runs = dict.fromkeys(run for plan in own for run in runs_of(plan, name))
-    stay = len(used & runs.keys())
-    notes = [f"{plural(stay, 'run')} kept for other plans"] if stay else []
+    removed = [run for run in runs if run not in used]
+    related = [*runs, *_related(known, {*removed})]
 
-    files = files_made_of(outputs, name) + mirrors.folders(
-        outputs, f"experiment-{stem(name)}"
-    )
+    mirrored = mirrors.folders(outputs, f"experiment-{stem(name)}")
+    files = [*files_made_of(outputs, name), *mirrored]
     # Remove the report as well if no experiment is left to report.
     if not any(plan["experiments"] for plan in others):
         files += outputs.glob("report.html")
 
-    removed = [run for run in runs if run not in used]
-    related = [*runs, *_related(known, {*removed})]
-    kept = {one for plan in own for one in plan["experiments"] if one != name}
+    kept = {one for plan in left for one in plan["experiments"]}
     forgotten = [without(plan, *kept) for plan in own]
-    return _Removal(removed, files, left, related, notes, forgotten)
+    return _Removal(removed, files, left, related, forgotten)
 
 
 def _run(store: RunStore, known: Sequence[Plan], name: str) -> _Removal:
@@ -177,30 +171,17 @@ def _run(store: RunStore, known: Sequence[Plan], name: str) -> _Removal:
     if not (store.run(name).path / "run.json").is_file():
         if not known:
             planned(store.outputs)  # raises UserError, since there is no plan
-        lists = f"{as_typed('status')} --all lists them"
         raise UserError(
-            f"There is no experiment or run named {sanitize(name)}; {lists}."
+            f"There is no experiment or run named {sanitize(name)}; {as_typed('status')} --all "
+            "lists them."
         )
-    users = dict.fromkeys(
-        point["experiment"]
-        for plan in known
-        for point in plan["points"]
-        if point["run"] == name
-    )
-    notes = [
-        f"the run is planned in {', '.join(users)}; repeating the sweep trains it again"
-    ]
-    return _Removal(
-        [name], [], [], [name, *_related(known, {name})], notes if users else []
-    )
+    return _Removal([name], [], [], [name, *_related(known, {name})])
 
 
 def _needed(plan: Plan) -> set[str]:
     """Return the ids of a plan's runs, and of the parents whose weights these runs start from."""
-    parents = {
-        about["parent"] for about in plan["runs"].values() if about.get("parent")
-    }
-    return {*plan["runs"], *parents}
+    parents = {about.get("parent") for about in plan["runs"].values()}
+    return {*plan["runs"], *parents} - {None}
 
 
 def _related(known: Sequence[Plan], runs: Set[str]) -> list[str]:
@@ -212,13 +193,10 @@ def _listed(store: RunStore, removal: _Removal) -> Iterator[str]:
     yield "To be removed:"
     for run in removal.runs:
         yield f"  {relative_path(store.run(run).path)}  ({store.run(run).status().state})"
-    for path in (
-        *removal.files,
-        *(path_of(store.outputs, plan) for plan in removal.plans),
-    ):
+    for path in removal.files:
         yield f"  {relative_path(path)}"
     for plan in removal.plans:
-        if plan["experiments"]:
-            yield f"  plan {plan['number']} keeps {sanitize(', '.join(plan['experiments']))}"
-    yield from (f"  {sanitize(line)}" for line in removal.notes)
+        kept = ", ".join(plan["experiments"])
+        note = f", which keeps {sanitize(kept)}" if kept else ""
+        yield f"  {relative_path(path_of(store.outputs, plan))}{note}"
     yield f"  {HISTORY} keeps a record of this removal"

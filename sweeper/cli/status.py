@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -74,8 +74,7 @@ def lines(
     """
     store = store or RunStore(outputs)
     # Read each run only once, even if several experiments use it or other runs start from it.
-    run_of = cache(store.run)
-    status_of = cache(lambda run: _status(run_of(run)))
+    status_of = cache(lambda run: _status(store.run(run)))
     for name, plan in planned(outputs, experiments).items():
         own: dict[str, Mapping[str, Any]] = {}
         for point in (one for one in plan["points"] if one["experiment"] == name):
@@ -114,14 +113,16 @@ def _state(
     If a run has not begun and its parent failed, the state is "blocked".
     """
     status = status_of(run)
+    own = str(status.state), status.reason
     parent = plan["runs"].get(run, {}).get("parent")
     if status.state is not State.NEW or parent is None:
-        return str(status.state), status.reason
+        return own
     state, reason = _state(parent, plan, status_of)
     if state in (State.FAILED, BLOCKED):
         return BLOCKED, f"its parent {parent} {state}: {reason}"
-    waits = "" if state == State.DONE else f"it waits for its parent {parent}"
-    return str(status.state), waits or status.reason
+    if state != State.DONE:
+        return str(State.NEW), f"it waits for its parent {parent}"
+    return own
 
 
 def _left(status: Status, planned_run: Mapping[str, Any] | None) -> float | None:
@@ -148,18 +149,16 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
     for state in (*states, "all"):
         totals.add_column(state, justify="right", no_wrap=True)
 
-    names = dict.fromkeys(line.experiment for line in found)
+    commands = {line.experiment: line.command for line in found}
     runs: dict[str, Line] = {}
     for line in found:
         runs.setdefault(line.run, line)
-    for name in names:
+    for name in commands:
         of_name = [line for line in found if line.experiment == name]
         totals.add_row(Text(sanitize(name)), *_tally(of_name, states))
-    if len(names) > 1:
-        totals.add_row(Text("all"), *_tally(list(runs.values()), states))
+    if len(commands) > 1:
+        totals.add_row(Text("all"), *_tally(runs.values(), states))
     console.print(totals)
-
-    commands = {line.experiment: line.command for line in found}
     for name, command in commands.items():
         print_lines(console, sanitize(f"{name}: {command}", 1000))
 
@@ -196,12 +195,10 @@ def watch(
             time.sleep(2)
 
 
-def _tally(lines: Sequence[Line], states: Sequence[str]) -> list[str]:
+def _tally(lines: Collection[Line], states: Sequence[str]) -> list[str]:
     """Return the number of runs in each of `states`, followed by the total number."""
     tally = Counter(line.state for line in lines)
-    return [
-        str(count or "-") for count in (*(tally[state] for state in states), len(lines))
-    ]
+    return [str(tally[state] or "-") for state in states] + [str(len(lines))]
 
 
 def _progress(line: Line) -> tuple[str, ...]:
