@@ -105,7 +105,9 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
 def _remove(store: RunStore, name: str, removal: _Removal) -> None:
     """Remove runs and files, and change the plans. Every step can be repeated after a kill."""
     outputs = store.outputs
-    done = [run for run in removal.runs if store.run(run).result() is not None]
+    paths = {run: store.run(run).path for run in removal.runs}
+    # A run counts as done even if its result is damaged. Damaged runs can be removed, too.
+    done = [run for run, path in paths.items() if (path / "result.json").exists()]
     note_forgotten(outputs, name, removal.forgotten, done)
     # Move everything into a temporary folder first, so that a killed command never leaves half a
     # run. Change the plans last, so that the command can be repeated.
@@ -114,9 +116,9 @@ def _remove(store: RunStore, name: str, removal: _Removal) -> None:
     with tempfile.TemporaryDirectory(
         dir=outputs, prefix=".forget.", suffix=".tmp"
     ) as folder:
-        gone = [*(store.run(run).path for run in removal.runs), *removal.files]
-        for number, path in enumerate(path for path in gone if path.exists()):
-            path.rename(Path(folder) / str(number))
+        for number, path in enumerate([*paths.values(), *removal.files]):
+            if path.exists():
+                path.rename(Path(folder) / str(number))
     for plan in removal.plans:
         rewrite(outputs, plan)
 

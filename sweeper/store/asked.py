@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -65,20 +66,15 @@ def size_in_words(margin: Any) -> str:
 def asked_of(plan: Mapping[str, Any], name: str) -> Asked:
     """Return the claims, margins and error rate of the experiment `name` in a plan."""
     about = plan["experiments"][name]
-    tuned = [
-        one for metrics in (about.get("finetune") or {}).values() for one in metrics
-    ]
-    metrics = tuned or [str(about.get("metric"))]
+    tuned = chain.from_iterable((about.get("finetune") or {}).values())
+    metrics = [*tuned] or [str(about.get("metric"))]
+    points = [point for point in plan["points"] if point["experiment"] == name]
     return Asked(
-        frozenset(
-            point["run"] for point in plan["points"] if point["experiment"] == name
-        ),
-        frozenset(
-            (claim, metric) for claim in about.get("claims") or () for metric in metrics
-        ),
-        terms_of(about),
-        plan.get("asked", {}).get(name, {}),
-        frozenset(plan.get("done", ())),
+        runs=frozenset(point["run"] for point in points),
+        claims=frozenset(product(about.get("claims") or (), metrics)),
+        terms=terms_of(about),
+        late=plan.get("asked", {}).get(name, {}),
+        done=frozenset(plan.get("done", ())),
     )
 
 

@@ -1,7 +1,6 @@
 """Attempts at training a run. Each attempt has a folder, and only one process writes to it."""
 
 import errno
-import fnmatch
 import itertools
 import secrets
 import shutil
@@ -161,17 +160,15 @@ class Attempt:
         """If the attempt's process is dead, remove its incomplete checkpoints to free the disk."""
         with suppress(UserError):
             if alive(self.info()) is False:
-                for path in self.checkpoint_files(".*.tmp"):
-                    path.unlink(missing_ok=True)
+                for path in self.checkpoint_files():
+                    if path.suffix == ".tmp":
+                        path.unlink(missing_ok=True)
 
-    def checkpoint_files(self, pattern: str) -> list[Path]:
-        """Return the files in `checkpoint_dir` that match `pattern`, such as "step-*.ckpt".
-
-        If `checkpoint_dir` is a symbolic link, return [].
-        """
+    def checkpoint_files(self) -> list[Path]:
+        """Return all files in `checkpoint_dir`. If it is a symbolic link, return []."""
         if self.checkpoint_dir.is_symlink():
             return []
-        names = fnmatch.filter(files.entries(self.checkpoint_dir), pattern)
+        names = files.entries(self.checkpoint_dir)
         return [self.checkpoint_dir / name for name in names]
 
     def alive(self, heartbeat: Mapping[str, Any] | None = None) -> bool:

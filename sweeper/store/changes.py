@@ -65,31 +65,22 @@ def state_of_imports(files: Files, starts: Iterable[str]) -> State:
         path = waiting.pop()
         if path in found or path not in files or not path.endswith(".py"):
             continue
-        source = _parsed(files[path])
-        found[path] = source.digest
-        waiting += _imported(path, source.imports)
+        found[path], imports = _parsed(files[path])
+        waiting += _imported(path, imports)
     return found
 
 
-@dataclass(frozen=True)
-class _Source:
-    """The digest and the imports of one source file.
-
-    Attributes:
-        digest: the digest of the syntax tree without docstrings.
-        imports: a (number of leading dots, dotted name) pair for each import.
-    """
-
-    digest: str
-    imports: Sequence[tuple[int, str]]
+Imports = Sequence[tuple[int, str]]
+"""The imports of a source file: the number of leading dots and the dotted name of each."""
 
 
 @functools.cache  # different versions of the code share most files
-def _parsed(source: bytes) -> _Source:
+def _parsed(source: bytes) -> tuple[str, Imports]:
+    """Return the digest of the syntax tree of a file without its docstrings, and its imports."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return _Source(hashlib.sha256(source).hexdigest(), ())
+        return hashlib.sha256(source).hexdigest(), ()
     imports: list[tuple[int, str]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -104,10 +95,10 @@ def _parsed(source: bytes) -> _Source:
             and ast.get_docstring(node, clean=False) is not None
         ):
             del node.body[0]
-    return _Source(hashlib.sha256(ast.dump(tree).encode()).hexdigest(), tuple(imports))
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest(), imports
 
 
-def _imported(importer: str, imports: Sequence[tuple[int, str]]) -> Iterator[str]:
+def _imported(importer: str, imports: Imports) -> Iterator[str]:
     """Yield the paths in models/ and tasks/ that a file may import, even if they do not exist."""
     for level, name in imports:
         package = importer.split("/")[:-level] if level else []

@@ -86,8 +86,6 @@ def check(kind: Kind, name: Any, key: str) -> None:
     if name not in known:
         typed = name if isinstance(name, str) else json.dumps(name, default=str)
         remedy = f"choose one of these, install the plugin that provides it, or add {kind.place}"
-        if not isinstance(name, str):
-            remedy = "write a single name"
         raise invalid_value(key, typed, f"one of {', '.join(known)}", remedy)
 
 
@@ -208,14 +206,14 @@ def folders_of_conf() -> dict[str, Path]:
     found = {}
     for entry in sorted(entry_points(group=CONF)):
         for folder in _folders(entry.value):
-            for path in sorted(folder.rglob("*.yaml")):
-                if (ROOT / "conf" / (name := path.relative_to(folder))).exists():
-                    raise UserError(
-                        f"the package '{entry.dist and entry.dist.name}' and Headroom's folder "
-                        f"conf/ both have a file {name}; rename the package's file, or uninstall "
-                        "the package."
-                    )
             found[entry.name] = folder
+            for path in folder.rglob("*.yaml"):
+                name = path.relative_to(folder)
+                if (ROOT / "conf" / name).exists():
+                    raise UserError(
+                        f"The plugin {entry.name} ({entry.value}) and Headroom's folder conf/ "
+                        f"both have a file {name}; rename or uninstall that of the plugin."
+                    )
     return found
 
 

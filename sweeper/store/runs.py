@@ -316,7 +316,7 @@ class Run:
         found = [
             (int(name[1]), attempt.number, path)
             for attempt in self.attempts()
-            for path in attempt.checkpoint_files("step-*.ckpt")
+            for path in attempt.checkpoint_files()
             if (name := _CHECKPOINT.fullmatch(path.name))
         ]
         return [path for _, _, path in sorted(found, reverse=True)]

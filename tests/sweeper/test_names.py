@@ -166,6 +166,17 @@ def test_what_is_forgotten_goes_and_what_others_use_stays(sweep, outputs, capsys
     assert not page.exists()
 
 
+def test_a_run_whose_result_is_damaged_can_be_forgotten(sweep, outputs):
+    sweep("name=mine model.heads=2,4")
+    store = RunStore(outputs)
+    damaged, other = store.ids()
+    (store.run(damaged).path / "result.json").write_text("{")
+    assert forget(outputs, damaged, "--yes") == 0
+    assert store.ids() == [other]
+    [line] = (outputs / HISTORY).read_text().splitlines()
+    assert json.loads(line)["done"] == [damaged]
+
+
 def test_a_run_that_a_sweep_in_training_waits_for_stays(sweep, outputs, capsys):
     sweep("name=mine model.heads=2,4")
     store = RunStore(outputs)
