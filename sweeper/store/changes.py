@@ -45,8 +45,8 @@ def state_of_files(files: Files, named: Named) -> State | None:
     starts = [*STARTS]
     for kind, name in named:
         own = kind.place.replace("<name>", str(name))
-        top = registry.top_package(kind, name)
-        plugin = [path for path in files if path.split("/")[0] in (top, f"{top}.py")]
+        packages = {path.split("/")[0] for path in registry.files_of(kind, name)}
+        plugin = [path for path in files if path.split("/")[0] in packages]
         found = [own] if own in files else plugin
         # Older code lacks tasks/optimizers/. Its AdamW is in a file that is always imported.
         if not found and kind is not registry.OPTIMIZERS:

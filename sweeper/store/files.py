@@ -62,12 +62,8 @@ def make_directory(path: Path, mode: int = 0o700) -> None:
         raise invalid_value("folder", path, "no symbolic link", remedy)
     missing = [*takewhile(lambda part: not part.is_dir(), (path, *path.parents))]
     for part in reversed(missing):
-        try:
-            part.mkdir(mode=0o700)
-        except FileExistsError:
-            # Another process may have created the folder in the meantime.
-            if part.is_file():
-                raise
+        # Another process may have created the folder in the meantime.
+        part.mkdir(mode=0o700, exist_ok=True)
         if mode != 0o700:
             part.chmod(mode)  # mkdir would apply the umask to the mode
         sync_directory(part.parent)
@@ -338,12 +334,12 @@ def check_writable(outputs: Path) -> None:
 
     Create the folder if needed. Raise UserError if one of these operations fails.
     """
-    name = f".probe.{secrets.token_hex(8)}"
-    paths = [outputs / f"{name}.renamed.tmp", outputs / f"{name}.linked.tmp"]
+    probe = outputs / f".probe.{secrets.token_hex(8)}.tmp"
     try:
         make_directory(outputs.resolve())
-        publish(paths[0], "probe")
-        publish(paths[1], "probe", replace=False)
+        publish(probe, "probe")  # renames a file
+        probe.unlink()
+        publish(probe, "probe", replace=False)  # links a file
     except OSError as error:
         expected = (
             "a folder in which files can be written, renamed and hard-linked, but this failed "
@@ -352,6 +348,5 @@ def check_writable(outputs: Path) -> None:
         remedy = "free some space, correct the permissions, or choose another folder"
         raise invalid_value("outputs", outputs, expected, remedy) from error
     finally:
-        for path in paths:
-            with suppress(OSError):
-                path.unlink()
+        with suppress(OSError):
+            probe.unlink()

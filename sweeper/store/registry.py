@@ -157,15 +157,6 @@ def digest_of_source(files: Mapping[str, bytes]) -> str:
     return digest.hexdigest()
 
 
-def top_package(kind: Kind, name: Any) -> str | None:
-    """Return the top-level package of the plugin that registers a name.
-
-    Return None if the name is unknown or belongs to Headroom itself.
-    """
-    plugin = _plugin(kind, name)
-    return plugin and plugin[0].partition(".")[0]
-
-
 def named_by(config: Mapping[str, Any]) -> Named:
     """Return a (kind, name) pair for each registered module that a config's training uses."""
     default = INTRODUCED_AS["optimizer.name"]  # older records lack this key

@@ -228,16 +228,15 @@ class Run:
         The file exists if another attempt finished first. If that attempt has other metrics, write
         `result` to differs-NNNN.json, which the command `status` reports.
         """
-        metrics = files.canonical(result["metrics"])
-        fixed = {"format": files.FORMAT, "id": self.id, "attempt": attempt.number}
-        value = {**fixed, **result, **fixed}
+        own = {"format": files.FORMAT, "id": self.id, "attempt": attempt.number}
+        value = {**result, **own}
         if files.publish_with_checksum(self.path / "result.json", value):
             return True
         first = wait_until_visible(self.result)
-        if first is not None and files.canonical(first["metrics"]) != metrics:
-            files.publish_with_checksum(
-                self.path / f"differs-{attempt.number:04d}.json", value
-            )
+        metrics = files.canonical(result["metrics"])
+        if first and files.canonical(first["metrics"]) != metrics:
+            differs = self.path / f"differs-{attempt.number:04d}.json"
+            files.publish_with_checksum(differs, value)
         return False
 
     def begin_anew(self) -> None:
@@ -370,12 +369,9 @@ class RunStore:
         now = first = {id: self.run(id).status() for id in ids}
         while now := {id: one for id, one in now.items() if one.state is State.RUNNING}:
             for id, status in now.items():
-                info, before = self.run(id).attempt(status.attempt).info(), first[id]
-                moved = (
-                    status.heartbeat != before.heartbeat
-                    and status.attempt == before.attempt
-                )
-                if alive(info) or moved or status.attempt > before.attempt:
+                before = first[id].attempt, first[id].heartbeat
+                changed = (status.attempt, status.heartbeat) != before
+                if changed or alive(self.run(id).attempt(status.attempt).info()):
                     return id
             time.sleep(POLL_S)
             now = {id: self.run(id).status() for id in now}
