@@ -33,11 +33,13 @@ class Faults(list[UserError]):
             ArithmeticError,
         ) as fault:
             reason = sanitize(f"{type(fault).__name__}: {fault}", 120)
-            remedy = (
-                f"plan it again, or remove it: {as_typed('forget')} {sanitize(name)}"
+            self.append(
+                UserError(
+                    f"{sanitize(name)} is damaged, or another version of Headroom wrote it "
+                    f"({reason}); plan it again, or remove it: {as_typed('forget')} "
+                    f"{sanitize(name)}."
+                )
             )
-            problem = f"is damaged, or another version of Headroom wrote it ({reason})"
-            self.append(UserError(f"{sanitize(name)} {problem}; {remedy}."))
 
 
 def collect_errors(faults: Faults | None, name: str) -> AbstractContextManager[None]:

@@ -75,11 +75,10 @@ def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
             return path
         if known["experiments"].keys() & plan["experiments"].keys():
             break
-    folder = outputs / "plans"
-    files.make_directory(folder)
+    files.make_directory(outputs / "plans")
     for number in itertools.count(int(paths[-1].stem) + 1 if paths else 1):
-        path = folder / f"{number:04d}.json"
         value = {**plan, "format": files.FORMAT, "number": number}
+        path = path_of(outputs, value)
         if files.publish_with_checksum(path, value):
             break
     return path
