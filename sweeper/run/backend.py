@@ -114,8 +114,8 @@ class Backend(Protocol):
         """The reason why the backend cannot start runs at present, or "" if it can."""
         return ""
 
-    def start(self, run: Path, slot: int, after: int | None = None) -> int:
-        """Start a run and return the handle of its job.
+    def start(self, run: Path, slot: int, after: Any = None) -> Any:
+        """Start a run and return the handle of its job, any object that equals no other handle.
 
         Args:
             run: the directory of the run.
@@ -135,17 +135,17 @@ class Backend(Protocol):
         """
         return free[0] if free else None
 
-    def ended(self, timeout: float) -> list[int]:
+    def ended(self, timeout: float) -> Sequence[Any]:
         """Return the handles of ended jobs. Wait up to `timeout` seconds for the first one."""
 
-    def begun(self, job: int) -> bool:
+    def begun(self, job: Any) -> bool:
         """Return False while a job waits in a queue. The schedule does not poll such jobs."""
         return True
 
-    def signal(self, job: int, number: int) -> None:
+    def signal(self, job: Any, number: int) -> None:
         """Send the signal `number` to a job."""
 
-    def start_log(self, job: int | None) -> str:
+    def start_log(self, job: Any) -> str:
         """Describe where a user can read the output of a job that ended during its start."""
         return f"{START_LOG} in the run's folder"
 
@@ -153,7 +153,7 @@ class Backend(Protocol):
         """Return the value of CUDA_VISIBLE_DEVICES for a slot. Return "" if it is unknown."""
         return ""
 
-    def exit_reason(self, job: int) -> str:
+    def exit_reason(self, job: Any) -> str:
         """Return why the run of an ended job must not start again, or "" if it may start again.
 
         For example, the user cancelled the job with scancel.

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
+from typing import Any
 
 from sweeper.run.backend import Backend, Job
 from sweeper.run.failures import Breaker, Watchdog, hours
@@ -65,7 +66,7 @@ class JobState:
     job: Job
     phase: Phase = Phase.WAITING
     slot: int | None = None
-    handle: int | None = None
+    handle: Any = None
     own: bool = False
     before: int = 0
     tries: int = 0

@@ -55,7 +55,9 @@ class Cluster:
             raise NotNow("sbatch refused the job: QOSMaxSubmitJobPerUserLimit")
         new = [next(self._ids) for _ in jobs]
         held = held_by and f" after {held_by}"
-        self.submitted += ["".join(run.name for run in runs) + held for runs in jobs]
+        self.submitted += [
+            "".join(run.path.name for run in runs) + held for runs in jobs
+        ]
         self.states |= dict.fromkeys(new, "RUNNING")
         return new
 
