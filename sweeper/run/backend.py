@@ -98,14 +98,12 @@ class Backend(Protocol):
         code: the folder of the code that jobs execute. The local backend does not use it.
         poll_s: the shortest time between two polls of a job, in seconds. It limits the load on
             shared disks.
-        queues: whether `start` accepts a run whose parent is still running.
         slots: how many runs the backend executes at the same time. Each run takes up one slot.
         device: "cpu" or "gpu".
     """
 
     code: Path = ROOT
     poll_s: float = 1.0
-    queues: bool = False
     slots: int
     device: str
 
@@ -114,14 +112,12 @@ class Backend(Protocol):
         """The reason why the backend cannot start runs at present, or "" if it can."""
         return ""
 
-    def start(self, run: Path, slot: int, after: Any = None) -> Any:
+    def start(self, run: Path, slot: int) -> Any:
         """Start a run and return the handle of its job, any object that equals no other handle.
 
         Args:
             run: the directory of the run.
             slot: the slot that `grant` returned.
-            after: the handle of the parent's job, if the parent is still running. It is None unless
-                `queues` is True.
         """
 
     def warm(self) -> None:

@@ -55,7 +55,7 @@ class JobState:
         own: whether this sweep has ever started the run.
         before: the number of the newest attempt when this sweep last started the run. If this
             attempt is still the newest when the job ends, the job began no attempt. 0 if there was
-            none, or if the backend has a queue.
+            none.
         tries: the number of starts since an attempt last reached a new highest step.
         furthest: the highest step of any attempt.
         not_before: the earliest time of the next start.
@@ -74,6 +74,11 @@ class JobState:
     not_before: float = 0.0
     reason: str = ""
     status: Status | None = None
+
+    @property
+    def heartbeat(self) -> Mapping[str, Any]:
+        """The newest heartbeat that was read, or {} if there is none."""
+        return (self.status and self.status.heartbeat) or {}
 
 
 def counts(states: Mapping[str, JobState]) -> dict[Phase, int]:
@@ -203,13 +208,10 @@ class Schedule:
 
     def _start(self, state: JobState, slot: int) -> None:
         run = self.store.run(state.job.run)
-        parent = self.states.get(state.job.parent or "")
-        earlier = [] if self.backend.queues else run.attempts()
+        earlier = run.attempts()
         state.before = earlier[-1].number if earlier else 0
         state.tries, state.slot, state.own = state.tries + 1, slot, True
-        state.handle = self.backend.start(
-            run.path, slot, parent.handle if parent else None
-        )
+        state.handle = self.backend.start(run.path, slot)
         self._move(state, Phase.RUNNING)
 
     def _startable(self) -> Iterator[JobState]:
@@ -217,18 +219,10 @@ class Schedule:
         for state in self._in(Phase.WAITING):
             parent = self._parent_phase(state.job.parent)
             if parent in (Phase.FAILED, Phase.BLOCKED):
-                self._move(
-                    state, Phase.BLOCKED, f"its parent {state.job.parent} {parent}"
-                )
-            elif self.clock() >= state.not_before:
-                # A backend with a queue also accepts a job whose parent is still running.
-                queued = (
-                    self.states.get(state.job.parent or "")
-                    if self.backend.queues
-                    else None
-                )
-                if parent is Phase.DONE or (queued and queued.handle is not None):
-                    yield state
+                reason = f"its parent {state.job.parent} {parent}"
+                self._move(state, Phase.BLOCKED, reason)
+            elif parent is Phase.DONE and self.clock() >= state.not_before:
+                yield state
 
     def _free(self) -> list[int]:
         """Return the free slots.
@@ -347,13 +341,6 @@ class Schedule:
             self._move(state, Phase.STOPPED, status.reason)
         elif exit_reason:
             self._move(state, Phase.FAILED, exit_reason)
-        elif (
-            self._parent_phase(state.job.parent) is not Phase.DONE and not self.stopping
-        ):
-            # The backend had queued the run after its parent, which did not finish. So do not count
-            # this start.
-            state.tries = 0
-            self._move(state, Phase.WAITING, "its parent has to finish first")
         elif not self.stopping and (parts := self._halved(state.job.run, status)):
             state.tries = 0
             reason = f"{status.reason}; the next attempt uses {parts} micro-batches"

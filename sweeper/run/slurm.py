@@ -1,9 +1,8 @@
 """The backend that trains runs as Slurm jobs. Jobs that need equal resources form a job array.
 
-A sweep submits as many jobs as the cluster accepts. When jobs end, it submits more. Slurm holds the
-job of a run until the job of the run's parent has ended. Queued jobs start even if the sweep has
-ended. If the user repeats the command, the new sweep finds the queued jobs, because
-outputs/slurm/<run>.json names the job of each run.
+A sweep submits as many jobs as the cluster accepts. When jobs end, it submits more. Queued jobs
+start even if the sweep has ended. If the user repeats the command, the new sweep finds the queued
+jobs, because outputs/slurm/<run>.json names the job of each run.
 
 Slurm restarts a preempted job. Before its time limit a job saves and requeues itself (see
 slurm_job.py). The backend polls squeue. It asks sacct about jobs that squeue no longer lists.
@@ -21,7 +20,7 @@ import signal
 import stat
 import subprocess
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -64,7 +63,6 @@ FINAL = {
     "OUT_OF_MEMORY": "was killed because it used too much host memory; raise hydra.launcher.mem_gb",
 }
 """The states after which the runs of a job do not start again, each with its message."""
-_FAILED = OVER - {"COMPLETED"}
 
 
 @dataclass(eq=False)
@@ -74,18 +72,12 @@ class QueuedRun:
     Attributes:
         path: the directory of the run.
         needed: the resources that the run needs.
-        parent: the run's parent, if it had not ended when `start` was called.
         job: the job that trains the run. None while the run waits for its submission.
     """
 
     path: Path
     needed: Resources
-    parent: QueuedRun | None
     job: SlurmJob | None = None
-
-    def in_queue(self) -> bool:
-        """Return whether Slurm has accepted a job for the run that has not ended yet."""
-        return self.job is not None and self in self.job.runs
 
 
 @dataclass(eq=False)
@@ -94,14 +86,12 @@ class SlurmJob:
 
     Attributes:
         id: the job's id in Slurm.
-        parent: the job that has to end first, or None.
         runs: the runs that have not ended.
         state: the state that squeue or sacct reported last.
         stopping: SIGTERM or SIGKILL if the sweep has sent it to the job, otherwise 0.
     """
 
     id: str
-    parent: SlurmJob | None
     runs: list[QueuedRun] = field(default_factory=list)
     state: str = "PENDING"
     stopping: int = 0
@@ -126,7 +116,6 @@ class SlurmJob:
 class SlurmBackend(Backend):
     """A backend that collects runs, submits them in job arrays, and polls the queue."""
 
-    queues = True
     poll_s = 30.0
 
     def __init__(self, context: BackendContext) -> None:
@@ -167,14 +156,14 @@ class SlurmBackend(Backend):
             self._queue = found
         return found
 
-    def start(self, run: Path, slot: int, after: Any = None) -> QueuedRun:
+    def start(self, run: Path, slot: int) -> QueuedRun:
         """Return the handle of a run.
 
         If another sweep has submitted the run and its job is still queued, wait for that job.
         Otherwise submit the run at the next call of `ended`.
         """
         path = run.resolve()
-        started = QueuedRun(path, Resources.of_record(path), after)
+        started = QueuedRun(path, Resources.of_record(path))
         if not self._joined(started):
             self._waiting.append(started)
         return started
@@ -190,15 +179,12 @@ class SlurmBackend(Backend):
         # In a copy of the outputs folder, the job trains the run of the original folder.
         if last.get("folder", str(run.path)) != str(run.path):
             return False
-        parent = run.parent.job if run.parent else None
-        self._assign([run], str(last["job"]), parent)
+        self._assign([run], str(last["job"]))
         return True
 
-    def _assign(
-        self, runs: Sequence[QueuedRun], id: str, parent: SlurmJob | None
-    ) -> None:
+    def _assign(self, runs: Sequence[QueuedRun], id: str) -> None:
         """Note that the job `id` trains these runs."""
-        job = self._jobs.setdefault(id, SlurmJob(id, parent))
+        job = self._jobs.setdefault(id, SlurmJob(id))
         job.runs += runs
         for run in runs:
             run.job = job
@@ -248,14 +234,15 @@ class SlurmBackend(Backend):
 
         Several runs may share a job, so send SIGTERM and SIGKILL only once to each job.
         """
-        ends = number in ENDS
         slurm_job = job.job
-        if slurm_job is None:
-            if ends:
-                self._drop(job)
-        elif slurm_job.stopping != number:
-            slurm_job.stopping = number if ends else slurm_job.stopping
-            send(slurm_job.id, signal.Signals(number))
+        if slurm_job is not None:
+            if slurm_job.stopping != number:
+                send(slurm_job.id, signal.Signals(number))
+            if number in ENDS:
+                slurm_job.stopping = number
+        elif number in ENDS and job in self._waiting:
+            self._waiting.remove(job)
+            self._dropped.append(job)
 
     def start_log(self, job: QueuedRun | None) -> str:
         if job is None or job.job is None:
@@ -267,62 +254,31 @@ class SlurmBackend(Backend):
         ended = job.job
         if ended is None or ended.state not in FINAL:
             return ""
-        parent_failed = ended.parent is not None and ended.parent.state in _FAILED
-        if ended.state == "CANCELLED" and parent_failed:
-            return ""  # Slurm, not the user, cancelled the job, because its parent's job failed
         return f"its Slurm job {ended.id} {FINAL[ended.state]}"
 
-    def _drop(self, run: QueuedRun) -> None:
-        # A later signal to the same run changes nothing, since the run is no longer in the list.
-        if run in self._waiting:
-            self._waiting.remove(run)
-            self._dropped.append(run)
-
     def _submit_waiting(self) -> None:
-        """Submit each group of waiting runs as a job array, until Slurm refuses one."""
+        """Submit waiting runs of equal resources as a job array, until Slurm refuses one."""
         self._refusal = ""
         if self._waiting and len(self._jobs) < self._options.jobs:
             # Another sweep may have submitted some of the runs since the last poll.
             self._poll()
             self._waiting = [run for run in self._waiting if not self._joined(run)]
-        for (needed, parent), runs in self._groups().items():
+        alike: dict[Resources, list[QueuedRun]] = {}
+        for run in self._waiting:
+            alike.setdefault(run.needed, []).append(run)
+        for needed, runs in alike.items():
             # A job on several nodes trains a single run, with one task on each node.
             each = self._options.runs_per_job if needed.nodes == 1 else 1
             jobs = [runs[first : first + each] for first in range(0, len(runs), each)]
             room = max(0, self._options.jobs - len(self._jobs))
             try:
-                self._submit_jobs(jobs[:room], needed, parent)
+                self._submit_jobs(jobs[:room], needed)
             except NotNow as refused:
                 self._refusal = str(refused)
                 return
 
-    def _groups(self) -> dict[tuple[Resources, SlurmJob | None], list[QueuedRun]]:
-        """Group the waiting runs that can be submitted as one job array.
-
-        The jobs of an array have equal resources and the same parent. Runs whose parent is not
-        submitted yet are left out. If the parent of a run failed or was dropped, drop the run, so
-        that `ended` reports it.
-
-        Returns:
-            A dict from (resources, parent's job) to the runs.
-        """
-        groups: dict[tuple[Resources, SlurmJob | None], list[QueuedRun]] = {}
-        for run in [*self._waiting]:
-            parent = run.parent
-            if parent in self._waiting:
-                continue
-            held_by = parent.job if parent and parent.in_queue() else None
-            if parent and not held_by and not Run(parent.path).result():
-                self._drop(run)
-                continue
-            groups.setdefault((run.needed, held_by), []).append(run)
-        return groups
-
     def _submit_jobs(
-        self,
-        jobs: Sequence[Sequence[QueuedRun]],
-        needed: Resources,
-        parent: SlurmJob | None,
+        self, jobs: Sequence[Sequence[QueuedRun]], needed: Resources
     ) -> None:
         """Submit jobs as a job array. Raise NotNow if Slurm refuses a job.
 
@@ -331,24 +287,23 @@ class SlurmBackend(Backend):
         Args:
             jobs: for each job, its runs.
             needed: the resources that each run needs.
-            parent: the job that has to end first, or None.
         """
         if not jobs:
             return
         try:
-            ids = self._submit_runs(jobs, needed, parent.id if parent else "")
+            ids = self._submit_runs(jobs, needed)
         except NotNow:
             if len(jobs) == 1:
                 raise
             for job in jobs:
-                self._submit_jobs([job], needed, parent)
+                self._submit_jobs([job], needed)
             return
         for runs, id in zip(jobs, ids, strict=True):
-            self._assign(runs, id, parent)
+            self._assign(runs, id)
             self._waiting = [run for run in self._waiting if run not in runs]
 
     def _submit_runs(
-        self, jobs: Sequence[Sequence[QueuedRun]], needed: Resources, held_by: str
+        self, jobs: Sequence[Sequence[QueuedRun]], needed: Resources
     ) -> list[str]:
         """Submit one job, or an array of several jobs, and return their ids.
 
@@ -359,7 +314,6 @@ class SlurmBackend(Backend):
         Args:
             jobs: for each job, its runs.
             needed: the resources that each run needs.
-            held_by: the id of the job that has to complete first, or "".
 
         Raises:
             NotNow: Slurm refused the jobs, but may accept them later.
@@ -369,15 +323,18 @@ class SlurmBackend(Backend):
         # submitit keeps the files of a job in a folder with this name. Use a new name, because a
         # reinstalled Slurm numbers jobs from 1 again, and an old job may have the same number.
         name = secrets.token_hex(6)
-        executor = self._executor(name, needed, held_by)
-        paths = [[run.path for run in runs] for runs in jobs]
-        _write_job_files(paths, [""] * len(jobs), name)
-        work = [RunsWork([*map(str, runs)], str(self.code), name) for runs in paths]
+        executor = self._executor(name, needed)
+        work = []
+        for runs in jobs:
+            _write_job_files(runs, "", name)
+            paths = [str(run.path) for run in runs]
+            work.append(RunsWork(paths, str(self.code), name))
         ids = _submit(executor, work)
-        _write_job_files(paths, ids, name)
+        for runs, id in zip(jobs, ids, strict=True):
+            _write_job_files(runs, id, name)
         return ids
 
-    def _executor(self, name: str, needed: Resources, held_by: str = "") -> Any:
+    def _executor(self, name: str, needed: Resources) -> Any:
         """Return submitit's executor for jobs called `name`, with its files in slurm/`name`."""
         import submitit
 
@@ -388,7 +345,7 @@ class SlurmBackend(Backend):
         refuse_shared(folder)
         executor = submitit.SlurmExecutor(folder / name, self._options.max_num_timeout)
         executor.update_parameters(
-            **request(self._options, needed, self.code, held_by),
+            **request(self._options, needed, self.code),
             job_name=name,
             wckey=None,
             stderr_to_stdout=True,
@@ -408,19 +365,14 @@ def requested_gpus(options: Options, needed: Resources) -> int:
     return options.gpus_per_device * needed.devices
 
 
-def request(
-    options: Options, needed: Resources, code: Path, held_by: str = ""
-) -> dict[str, Any]:
+def request(options: Options, needed: Resources, code: Path) -> dict[str, Any]:
     """Return the sbatch parameters of a job, with submitit's names for them.
 
-    Each node runs one Slurm task, which starts a process per device. `held_by` is the id of the job
-    that has to complete first, or "".
+    Each node runs one Slurm task, which starts a process per device.
     """
     further = {"chdir": str(code), "requeue": True}
     if options.reservation is not None:
         further["reservation"] = options.reservation
-    if held_by:
-        further |= {"dependency": f"afterok:{held_by}", "kill-on-invalid-dep": "yes"}
     of_submitit = {
         key: getattr(options, key)
         for key in ("signal_delay_s", "array_parallelism", "setup")
@@ -558,13 +510,11 @@ def _submit(executor: Any, work: Sequence[Any]) -> list[str]:
     return [job.job_id for job in jobs]
 
 
-def _write_job_files(
-    jobs: Sequence[Sequence[Path]], ids: Sequence[str], name: str
-) -> None:
-    for runs, job in zip(jobs, ids, strict=True):
-        for run in runs:
-            known = {"job": job, "name": name, "folder": str(run)}
-            publish_json(job_file(run), known)
+def _write_job_files(runs: Iterable[QueuedRun], job: str, name: str) -> None:
+    """Note in outputs/slurm that the job with this id and name trains these runs."""
+    for run in runs:
+        known = {"job": job, "name": name, "folder": str(run.path)}
+        publish_json(job_file(run.path), known)
 
 
 def _rows(*command: str) -> list[list[str]] | None:

@@ -15,11 +15,11 @@ from sweeper.results.table import files_made_of
 from sweeper.run.backend import Backend, Job
 from sweeper.run.failures import hours
 from sweeper.run.options import SweepOptions
-from sweeper.run.progress import Display, TimeLeft
 from sweeper.run.schedule import JobState, Phase, Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.size_server import SizeServer
 from sweeper.stages.other_code import RETRAIN, OtherCode, of_other_code, refuse_mixing
+from sweeper.stages.progress import Display, TimeLeft
 from sweeper.stages.publish import LivePage, print_unfinished
 from sweeper.stages.terminal import print_lines
 from sweeper.store.asked import Terms, asked_in, asked_of, late_terms
@@ -235,20 +235,14 @@ class Executor:
 
     def _run(self, plan: Plan, left: Sequence[str]) -> bool:
         """Train the runs `left` and show their progress. Return whether all are done."""
-        labels = {run: plan.runs[run].label for run in left}
-        throughput = self.throughput(plan)
-        time_left = TimeLeft(
-            self.store,
-            {run: plan.runs[run].steps for run in left},
-            lambda run: throughput.knows(plan.runs[run]),
-            lambda run: throughput.expected(plan.runs[run]),
-            lambda run, *seconds: throughput.learn(plan.runs[run], *seconds),
-        )
+        records = {run: plan.runs[run] for run in left}
+        labels = {run: record.label for run, record in records.items()}
+        time_left = TimeLeft(self.store, records, self.throughput(plan))
         # Runs start in the order in which the command line names their experiments.
         order = list(plan.experiments)
         jobs = [
             Job(run.id, run.flops, run.parent, order.index(run.names["experiment"]))
-            for run in map(plan.runs.__getitem__, left)
+            for run in records.values()
         ]
         options = self.options
         of = " of this round" if options.decide else ""

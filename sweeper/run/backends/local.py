@@ -127,7 +127,7 @@ class LocalBackend(Backend):
             self.process.tell({"op": "preload", "logger": self.context.logger})
             self._warmed = True
 
-    def start(self, run: Path, slot: int, after: int | None = None) -> int:
+    def start(self, run: Path, slot: int) -> int:
         gpus = self.gpus[slot]
         self._started[gpus] = time.monotonic()
         self.warm()
