@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -81,11 +82,9 @@ class JobState:
         return (self.status and self.status.heartbeat) or {}
 
 
-def counts(states: Mapping[str, JobState]) -> dict[Phase, int]:
+def counts(states: Mapping[str, JobState]) -> Counter[Phase]:
     """Return the number of runs in each phase."""
-    return {
-        phase: sum(state.phase is phase for state in states.values()) for phase in Phase
-    }
+    return Counter(state.phase for state in states.values())
 
 
 @dataclass
@@ -165,9 +164,11 @@ class Schedule:
         hang_s, grace_s = self.policy.hang_after_s, self.policy.hang_grace_s
         self.watchdog = Watchdog(hang_s, grace_s) if hang_s else None
         self.poller = StatusPoller(self.store, self.backend.poll_s)
-        self._is_done = cache(self._read_done)
         ordered = sorted(self.jobs, key=lambda job: (job.rank, -job.cost))
         self.states = {job.run: JobState(job) for job in ordered}
+        # The done parents outside the schedule. None stands for runs without a parent.
+        outside = {job.parent for job in ordered if job.parent not in self.states}
+        self._done = {run for run in outside if run is None or self._is_done(run)}
 
     def execute(self) -> bool:
         """Run all jobs. Return whether all runs are done.
@@ -289,27 +290,27 @@ class Schedule:
         """
         run = self.store.run(state.job.run)
         status = run.status()
+        if status.state is State.DONE:
+            return status
         idle = status.state is State.NEW or 0 < status.attempt == state.before
+        unexplained = idle or status.cause in (Cause.KILLED, None)
 
-        if status.state is not State.DONE and (
-            idle or status.cause in (Cause.KILLED, None)
-        ):
-            if self.store.full():
-                reason = "disk_full: the job could not write its results; free some disk space"
-                status = replace(status, cause=Cause.DISK_FULL, reason=reason)
-            elif idle:
-                # The cause is unknown and may not recur. KILLED allows a restart.
-                log = self.backend.start_log(state.handle)
-                reason = f"killed: the job ended while it was starting; its output is in {log}"
-                status = replace(
-                    status, cause=Cause.KILLED, reason=reason, heartbeat=None
-                )
+        if unexplained and self.store.full():
+            reason = (
+                "disk_full: the job could not write its results; free some disk space"
+            )
+            status = replace(status, cause=Cause.DISK_FULL, reason=reason)
+        elif idle:
+            # The cause is unknown and may not recur. KILLED allows a restart.
+            log = self.backend.start_log(state.handle)
+            reason = (
+                f"killed: the job ended while it was starting; its output is in {log}"
+            )
+            status = replace(status, cause=Cause.KILLED, reason=reason, heartbeat=None)
 
-        hung = (
-            not idle
-            and self.watchdog
-            and self.watchdog.hung(f"{run.id}/{status.attempt}")
-        )
+        if idle or not self.watchdog:
+            return status
+        hung = self.watchdog.hung(f"{run.id}/{status.attempt}")
         if not hung or status.state not in (State.INTERRUPTED, State.FAILED):
             return status
         run.attempt(status.attempt).finish(Cause.HANG, hung, overrule=True)
@@ -337,15 +338,17 @@ class Schedule:
             counted = self.policy.budget_device_hours is not None
             self.breaker.done(hours(self.store, [state.job.run]) if counted else 0.0)
             self._move(state, Phase.DONE)
-        elif self.stopping and status.state is not State.FAILED:
-            self._move(state, Phase.STOPPED, status.reason)
+        elif self.stopping:
+            failed = status.state is State.FAILED
+            phase = Phase.FAILED if failed else Phase.STOPPED
+            self._move(state, phase, status.reason)
         elif exit_reason:
             self._move(state, Phase.FAILED, exit_reason)
-        elif not self.stopping and (parts := self._halved(state.job.run, status)):
+        elif parts := self._halved(state.job.run, status):
             state.tries = 0
             reason = f"{status.reason}; the next attempt uses {parts} micro-batches"
             self._move(state, Phase.WAITING, reason)
-        elif not self.stopping and (adopted or self.policy.again(status, state.tries)):
+        elif adopted or self.policy.again(status, state.tries):
             state.not_before = self.clock() + self.policy.wait(max(1, state.tries))
             if status.cause is Cause.DISK_FULL:
                 # The disk is full for every run, so delay the other waiting runs, too.
@@ -374,24 +377,22 @@ class Schedule:
         self.stopping = True
         for number in (signal.SIGTERM, signal.SIGKILL):
             with suppress(KeyboardInterrupt):
-                for state in self._in(Phase.RUNNING):
-                    if state.handle is not None:
-                        self.backend.signal(state.handle, number)
-                while any(
-                    state.handle is not None for state in self._in(Phase.RUNNING)
-                ):
+                for state in self._with_jobs():
+                    self.backend.signal(state.handle, number)
+                while self._with_jobs():
                     self._collect_ended()
                 return
 
+    def _with_jobs(self) -> list[JobState]:
+        """Return the running runs that this sweep has started."""
+        return [state for state in self._in(Phase.RUNNING) if state.handle is not None]
+
     def _parent_phase(self, parent: str | None) -> Phase:
-        if parent is None:
-            return Phase.DONE
         if parent in self.states:
             return self.states[parent].phase
-        # The parent of a run may be outside the schedule.
-        return Phase.DONE if self._is_done(parent) else Phase.FAILED
+        return Phase.DONE if parent in self._done else Phase.FAILED
 
-    def _read_done(self, run: str) -> bool:
+    def _is_done(self, run: str) -> bool:
         return self.store.run(run).status().state is State.DONE
 
     def _in(self, phase: Phase) -> list[JobState]:
