@@ -3,7 +3,6 @@
 import math
 import shlex
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -137,7 +136,7 @@ def print_everything(
     page = write_report(outputs, every, verdicts, faults=faults)
     # A figure that failed above fails again when the page is written. Print its error only once.
     errors = dict.fromkeys(sanitize(str(fault), 2000) for fault in faults)
-    print_lines(console, *errors, *_in_wandb(tables))
+    print_lines(console, *errors)
 
     figures = outputs / "figures"
     shown = [one for one in tables if is_measured(one) and is_drawn(outputs, one)]
@@ -165,21 +164,6 @@ def _updated(
     judge(outputs, write_tables(outputs, shared, faults), faults)
     update_figures(outputs, others, faults)
     return others
-
-
-def _in_wandb(tables: Sequence[Table]) -> Iterator[str]:
-    """Yield a note for each experiment that has runs in the W&B group of another experiment."""
-    for table in tables:
-        mirrored = [one for one in table.files.values() if _is_mirrored(one)]
-        groups = Counter(str(one.names.get("experiment")) for one in mirrored)
-        own = groups.pop(table.name, 0)
-        if groups:
-            counts = [f"{count} in the group {name}" for name, count in groups.items()]
-            name = table.name
-            of = f"{own} of {len(mirrored)} in the group {name}"
-            where = f"{of}, {' and '.join(counts)}, which planned them first"
-            tag = f"Once uploaded, {as_typed('dashboard')} {name} gives them all the tag {name}."
-            yield sanitize(f"Runs of {name} in Weights & Biases: {where}. {tag}", 1000)
 
 
 def _is_mirrored(files: RunFiles) -> bool:
@@ -229,21 +213,23 @@ def print_unfinished(
     console: Console, schedule: Schedule, labels: Mapping[str, str]
 ) -> None:
     """Print which runs are not done, and why. `labels` maps run ids to printed names."""
-    unfinished = [s for s in schedule.states.values() if s.phase is not Phase.DONE]
-    if unfinished:
-        words = f"{len(unfinished)} of {plural(len(labels), 'run')} not done:"
-        print_lines(console, words, style="bold red")
+    unfinished = [
+        state for state in schedule.states.values() if state.phase is not Phase.DONE
+    ]
+    if not unfinished:
+        return
+    words = f"{len(unfinished)} of {plural(len(labels), 'run')} not done:"
+    print_lines(console, words, style="bold red")
 
     begun = [state for state in unfinished if state.phase is not Phase.WAITING]
     if schedule.breaker.tripped:
         waiting = len(unfinished) - len(begun)
-        left = f"{waiting} not started" if waiting else "No more runs start"
-        print_lines(console, f"  {left}: {schedule.breaker.tripped}")
+        print_lines(console, f"  {waiting} not started: {schedule.breaker.tripped}")
     for state in begun:
         run = schedule.store.run(state.job.run)
         attempt = run.status().attempt
-        log = run.path / "attempts" / f"{attempt:04d}" / "log.txt"
-        where = f", log: {relative_path(log)}" if attempt > state.before else ""
+        log = relative_path(run.attempt(attempt).log_path)
+        where = f", log: {log}" if attempt > state.before else ""
         print_lines(console, f"  {labels[run.id]}: {state.reason}{where}")
 
 

@@ -177,7 +177,6 @@ def _train(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> boo
     from sweeper.stages.decide import decide
 
     left = executor.left(plan)
-    estimate = {run: estimate.get(run, 0.0) for run in left}
     if executor.options.decide:
-        return decide(executor, plan, estimate)
-    return executor.train(plan, left, estimate=estimate)
+        return decide(executor, plan, {run: estimate.get(run, 0.0) for run in left})
+    return executor.train(plan, left)

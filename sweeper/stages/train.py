@@ -26,7 +26,7 @@ from sweeper.store.asked import Terms, asked_in, asked_of, late_terms
 from sweeper.store.changes import Changes
 from sweeper.store.code import Code, pin
 from sweeper.store.errors import NOTE, OTHER_CODE, UserError, sanitize
-from sweeper.store.files import make_directory, publish, read_bytes
+from sweeper.store.files import make_directory, publish
 from sweeper.store.identity import digest_of
 from sweeper.store.plans import changing_plans, replaced, write_plan
 from sweeper.store.runs import RunStore, State
@@ -57,13 +57,15 @@ def prepare(
         UserError: the data cannot be prepared (the message has the last line of the log), or
             `retrain` is set and other code has prepared the data.
     """
-    distinct: dict[str, str] = {}
+    waiting: dict[str, str] = {}
     for run, config in configs.items():
-        distinct.setdefault(digest_of([config["data"], config["task"]]), run)
+        digest = digest_of([config["data"], config["task"]])
+        if digest not in known:
+            waiting.setdefault(digest, run)
 
     # Each process has a log of its own, since several sweeps may prepare data at the same time.
     log = store.outputs / "data" / f"prepare-{secrets.token_hex(4)}.log"
-    for run in (run for digest, run in distinct.items() if digest not in known):
+    for digest, run in waiting.items():
         make_directory(log.parent)
         publish(log, "", durable=False)
         with console.status("preparing data ..."):
@@ -74,7 +76,7 @@ def prepare(
             except KeyboardInterrupt:
                 process.signal(job, signal.SIGKILL)
                 raise
-        lines = (read_bytes(log) or b"").decode(errors="replace").split("\n")
+        lines = log.read_text("utf-8", errors="replace").split("\n")
         for line in lines:
             if note := _note(line, retrain=retrain):
                 print_lines(console, sanitize(note, 1000))
@@ -86,7 +88,7 @@ def prepare(
                 f"the data cannot be prepared: {sanitize(reason)} (log: {log})"
             )
         log.unlink()
-    known |= distinct.keys()
+        known.add(digest)
 
 
 def _note(line: str, *, retrain: bool) -> str | None:
@@ -143,12 +145,14 @@ class Executor:
         If `hydra.sweeper.retrain` is set, these include finished runs of other code.
         """
         again = self.other_code(plan).again if self.options.retrain else ()
-        ids = [run for run in plan.runs if run not in self._failed]
         return [
             run
-            for run in ids
-            if run in again or self.store.run(run).status().state is not State.DONE
+            for run in plan.runs
+            if run not in self._failed and (run in again or not self._is_done(run))
         ]
+
+    def _is_done(self, run: str) -> bool:
+        return self.store.run(run).status().state is State.DONE
 
     def other_code(self, plan: Plan) -> OtherCode:
         """Return which runs of a plan were trained with code that differs from `code`."""
@@ -161,42 +165,48 @@ class Executor:
 
     def done(self, plan: Plan) -> bool:
         """Return whether every run of a plan is done."""
-        return all(
-            self.store.run(run).status().state is State.DONE for run in plan.runs
-        )
+        return all(map(self._is_done, plan.runs))
 
     def throughput(self, plan: Plan) -> Throughput:
         """Return an estimator of training times that has learned from finished runs."""
         return measured(plan, self.store, self.backend)
 
-    def train(
-        self,
-        plan: Plan,
-        left: Sequence[str],
-        *,
-        estimate: Mapping[str, float],
-        rounds: Rounds = (),
-    ) -> bool:
+    def train(self, plan: Plan, left: Sequence[str], *, rounds: Rounds = ()) -> bool:
         """Write a plan, prepare the data and train the runs `left`. Return whether all are done.
 
         Args:
             plan: the plan.
             left: the runs to train.
-            estimate: the expected seconds of training, by run.
             rounds: the rounds that came before this plan.
 
         Raises:
             UserError: the data cannot be prepared. No job was started.
             SystemExit: a signal stopped the sweep. Running jobs have saved checkpoints.
         """
-        self.freeze(plan, estimate, rounds)
+        records = {run: plan.runs[run] for run in left}
+        throughput = self.throughput(plan)
+        estimate = throughput.estimate(records.values())
+        freeze(plan, self.store, estimate, rounds)
         if not left:
             return True
-        self.ready(plan, left)
-        if self.options.retrain:
+        retrain = bool(self.options.retrain)
+        configs = {run: record.config for run, record in records.items()}
+        code = pin(plan.outputs, self.code, configs.values())
+        self.backend.code = self.process.code = code
+        prepare(
+            self.console,
+            self.store,
+            self.process,
+            configs,
+            self._prepared,
+            self.backend.warm,
+            retrain=retrain,
+        )
+        if retrain:
             self._begin_anew(plan, left)
+        time_left = TimeLeft(self.store, records, throughput)
         with self.signals.held():
-            return self._run(plan, left)
+            return self._run(plan, time_left)
 
     def _begin_anew(self, plan: Plan, left: Sequence[str]) -> None:
         """Reset the runs of other code, children before their parents.
@@ -211,40 +221,21 @@ class Executor:
                 if run in again:
                     self.store.run(run).begin_anew()
 
-    def freeze(
-        self, plan: Plan, estimate: Mapping[str, float], rounds: Rounds = ()
-    ) -> None:
-        """Write the records of a plan's runs, and the plan itself. See the function `freeze`."""
-        freeze(plan, self.store, estimate, rounds)
-
-    def ready(self, plan: Plan, left: Sequence[str]) -> None:
-        """Copy the code to outputs/code, and prepare the data of the runs `left`."""
-        configs = {run: plan.runs[run].config for run in left}
-        self.backend.code = self.process.code = pin(
-            plan.outputs, self.code, configs.values()
-        )
-        prepare(
-            self.console,
-            self.store,
-            self.process,
-            configs,
-            self._prepared,
-            self.backend.warm,
-            retrain=bool(self.options.retrain),
-        )
-
-    def _run(self, plan: Plan, left: Sequence[str]) -> bool:
-        """Train the runs `left` and show their progress. Return whether all are done."""
-        records = {run: plan.runs[run] for run in left}
+    def _run(self, plan: Plan, time_left: TimeLeft) -> bool:
+        """Train the runs of `time_left` and show their progress. Return whether all are done."""
+        records = time_left.records
         labels = {run: record.label for run, record in records.items()}
-        time_left = TimeLeft(self.store, records, self.throughput(plan))
         # Runs start in the order in which the command line names their experiments.
-        order = list(plan.experiments)
+        rank = {name: place for place, name in enumerate(plan.experiments)}
         jobs = [
-            Job(run.id, run.flops, run.parent, order.index(run.names["experiment"]))
+            Job(run.id, run.flops, run.parent, rank[run.names["experiment"]])
             for run in records.values()
         ]
         options = self.options
+        spent_h = 0.0
+        # Reading the hours of many runs is slow, so read them only if there is a budget.
+        if options.budget_device_hours:
+            spent_h = self.chosen_h + hours(self.store, plan.runs)
         of = " of this round" if options.decide else ""
         with (
             Display(self.console, labels, _metrics(plan), time_left, of) as display,
@@ -256,13 +247,14 @@ class Executor:
                 if state is None:
                     page.tick()
 
-            spent_h = 0.0
-            # Reading the hours of many runs is slow, so read them only if there is a budget.
-            if options.budget_device_hours:
-                spent_h = self.chosen_h + hours(self.store, plan.runs)
-            check = self.signals.check
             schedule = Schedule(
-                self.store, self.backend, jobs, options, changed, check, spent_h=spent_h
+                self.store,
+                self.backend,
+                jobs,
+                options,
+                changed,
+                self.signals.check,
+                spent_h=spent_h,
             )
             try:
                 done = schedule.execute()
