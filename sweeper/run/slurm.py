@@ -10,17 +10,16 @@ slurm_job.py). The backend polls squeue. It asks sacct about jobs that squeue no
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import re
 import secrets
-import shutil
 import signal
 import stat
 import subprocess
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import redirect_stderr, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -422,18 +421,21 @@ def check_room(options: Options, needed: Resources) -> None:
     arguments = [f"--{key.replace('_', '-')}={value}" for key, value in asked.items()]
     command = ["sbatch", "--test-only", *arguments, "--wrap", "true"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    if answer.returncode and not _FULL_OR_AWAY.search(answer.stderr):
-        raise UserError(
-            f"hydra/launcher=slurm: {_refusal(answer.stderr)}. Request less, or choose another "
-            "hydra.launcher.partition."
-        )
+    if answer.returncode:
+        with suppress(NotNow):
+            raise _refusal(answer.stderr)
 
 
-def _refusal(answer: str) -> str:
-    words = "; ".join(
-        line.removeprefix("sbatch: error: ") for line in answer.splitlines()
+def _refusal(answer: str) -> Exception:
+    """Return the error for a message of sbatch: NotNow if Slurm may accept the job later."""
+    lines = [line.removeprefix("sbatch: error: ") for line in answer.splitlines()]
+    sentence = f"sbatch refused the job: {sanitize('; '.join(lines))}"
+    if _FULL_OR_AWAY.search(answer):
+        return NotNow(sentence)
+    return UserError(
+        f"hydra/launcher=slurm: {sentence}. Request less, or correct the options of "
+        "hydra.launcher."
     )
-    return f"sbatch refused the job: {sanitize(words)}"
 
 
 def queue() -> dict[str, tuple[str, str]] | None:
@@ -443,7 +445,7 @@ def queue() -> dict[str, tuple[str, str]] | None:
     """
     fields = "--format=%i|%T|%j"
     rows = _rows("squeue", "--me", "--noheader", "--array", "--states=all", fields)
-    return None if rows is None else {row[0]: (row[1], row[2]) for row in rows}
+    return None if rows is None else {id: (state, name) for id, state, name in rows}
 
 
 def read_accounts(jobs: Collection[str]) -> dict[str, str]:
@@ -451,7 +453,7 @@ def read_accounts(jobs: Collection[str]) -> dict[str, str]:
     ids = ("--jobs", ",".join(jobs), "--allocations")
     rows = _rows("sacct", *ids, "--noheader", "--parsable2", "--format=JobID,State")
     # sacct may add words to a state, as in "CANCELLED by 0".
-    return {row[0]: row[1].split()[0] for row in rows or []}
+    return {id: state.split()[0] for id, state in rows or []}
 
 
 def send(job: str, number: signal.Signals) -> None:
@@ -497,16 +499,10 @@ def _submit(executor: Any, work: Sequence[Any]) -> list[str]:
 
     copied = io.StringIO()  # submitit prints the messages of sbatch
     try:
-        with contextlib.redirect_stderr(copied), executor.batch():
+        with redirect_stderr(copied), executor.batch():
             jobs = [executor.submit(each) for each in work]
     except FailedJobError:
-        answer = copied.getvalue()
-        sentence = _refusal(answer)
-        if _FULL_OR_AWAY.search(answer):
-            raise NotNow(sentence) from None
-        raise UserError(
-            f"hydra/launcher=slurm: {sentence}. Correct the options of hydra.launcher."
-        ) from None
+        raise _refusal(copied.getvalue()) from None
     return [job.job_id for job in jobs]
 
 
@@ -522,11 +518,10 @@ def _rows(*command: str) -> list[list[str]] | None:
 
     Return None if the command is missing or fails.
     """
-    if shutil.which(command[0]) is None:
-        return None
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    if answer.returncode != 0:
-        return None
-    return [
-        line.strip().split("|") for line in answer.stdout.splitlines() if line.strip()
-    ]
+    with suppress(FileNotFoundError):
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        if answer.returncode == 0:
+            lines = filter(str.strip, answer.stdout.splitlines())
+            # Only the last column, the name of a job, may contain "|".
+            return [line.strip().split("|", 2) for line in lines]
+    return None

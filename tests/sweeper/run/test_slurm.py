@@ -291,6 +291,11 @@ def test_the_accounts_tell_how_a_job_ended_that_the_queue_forgot(program):
     assert slurm_module.read_accounts(["7"]) == {"7": "CANCELLED"}
 
 
+def test_the_queue_may_hold_jobs_with_any_name(program):
+    program("squeue", "7|RUNNING|own\n8|PENDING|a | b\n")
+    assert slurm_module.queue() == {"7": ("RUNNING", "own"), "8": ("PENDING", "a | b")}
+
+
 @pytest.mark.parametrize("value", ["", "a\nb"])
 def test_a_word_cannot_become_two_lines_of_the_script(value):
     told = refusal(launcher, "slurm", partition=f"'{value}'")
