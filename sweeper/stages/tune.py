@@ -105,9 +105,8 @@ class Search:
 
         for group, one in zip(by_setting, found, strict=True):
             if one.alternative:
-                seeds |= dict.fromkeys(
-                    map(_trial, group[:FINALISTS]), len(self.tune.seeds)
-                )
+                finalists = map(_trial, group[:FINALISTS])
+                seeds |= dict.fromkeys(finalists, len(self.tune.seeds))
         if seeds != self.seeds:
             return replace(self, seeds=seeds)
 
@@ -435,14 +434,11 @@ class Tuning:
             described[name] = [
                 asdict(one) | {"at_end": search.ends(one.values)} for one in found
             ]
-            chosen = {
-                canonical([one.arm, one.setting]): [
-                    Chosen(values, one.trials)
-                    for values in (one.values, one.alternative)
-                    if values
-                ]
-                for one in found
-            }
+            chosen: dict[str, list[Chosen]] = {}
+            for one in found:
+                both = filter(None, (one.values, one.alternative))
+                key = canonical([one.arm, one.setting])
+                chosen[key] = [Chosen(values, one.trials) for values in both]
             configurations[name] = list(with_choices(configurations[name], chosen))
         made = replace(
             self.plan,
