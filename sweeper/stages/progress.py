@@ -184,8 +184,8 @@ class Display(ExitStack):
         if state is None:
             self.time_left.follow(schedule.states)
             note = schedule.backend.note
-            # Print a note to a log only once.
-            if note and note != self._noted and not self._live:
+            # Print a note only once.
+            if note and note != self._noted:
                 self._line(Text(f"waiting: {note}", style="yellow"))
             self._noted = note
         else:
@@ -248,19 +248,13 @@ class Display(ExitStack):
         for state in schedule.states.values():
             if state.phase is Phase.RUNNING:
                 table.add_row(*self._row(schedule, state))
-        below = [Text(f"waiting: {self._noted}", style="yellow")] if self._noted else []
 
-        bar = Table.grid(padding=(0, 1))
         done = counts(schedule.states)[Phase.DONE]
-        bar.add_row(
-            ProgressBar(
-                len(schedule.states),
-                done,
-                width=min(BAR_WIDTH, self.console.width // 3),
-            ),
-            Text(self._totals(schedule), style="bold"),
-        )
-        return Group(table, *below, bar)
+        width = min(BAR_WIDTH, self.console.width // 3)
+        bar = ProgressBar(len(schedule.states), done, width=width)
+        below = Table.grid(padding=(0, 1))
+        below.add_row(bar, Text(self._totals(schedule), style="bold"))
+        return Group(table, below)
 
     def _row(self, schedule: Schedule, state: JobState) -> list[Text | str]:
         """Return the row of a running job, with name, step, loss, speed and time left."""
