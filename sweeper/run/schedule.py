@@ -111,8 +111,6 @@ class StatusPoller:
         self._due = now + self.interval_s * max(1.0, len(states) / MANY)
         for state in states:
             run, known = self._run(state.job.run), state.status
-            if known and known.state is State.NEW and not run.attempts():
-                continue
             heartbeat = None
             if known and known.state is State.RUNNING:
                 heartbeat = run.attempt(known.attempt).last_heartbeat()

@@ -106,7 +106,7 @@ def sweep(
         from sweeper.stages.publish import print_everything
         from sweeper.stages.train import Executor
 
-        executor = Executor(console, store, process, backend, options, signals, code)
+        executor = Executor(console, store, process, backend, options, signals, changes)
         judged = stage.choose(executor)
         if judged and not chosen:
             overview.print_replaced(judged)

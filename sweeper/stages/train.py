@@ -24,7 +24,7 @@ from sweeper.stages.publish import LivePage, print_unfinished
 from sweeper.stages.terminal import print_lines
 from sweeper.store.asked import Terms, asked_in, asked_of, late_terms
 from sweeper.store.changes import Changes
-from sweeper.store.code import Code, pin
+from sweeper.store.code import pin
 from sweeper.store.errors import NOTE, OTHER_CODE, UserError, sanitize
 from sweeper.store.files import make_directory, publish
 from sweeper.store.identity import digest_of
@@ -119,7 +119,8 @@ class Executor:
     It does not retry runs that failed in an earlier plan.
 
     Attributes:
-        code: the source code at the start of the sweep. All runs of the sweep use it.
+        changes: finds runs of other code. All runs of the sweep use the code `changes.code`, which
+            was read at the start of the sweep.
         tripped: the reason why the executor starts no more jobs, such as a spent budget; else "".
         chosen_h: the device hours that tuning trials took.
     """
@@ -130,14 +131,11 @@ class Executor:
     backend: Backend
     options: SweepOptions
     signals: StopSignals
-    code: Code
+    changes: Changes
     tripped: str = ""
     chosen_h: float = 0.0
     _failed: set[str] = field(default_factory=set)
     _prepared: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self._changes = Changes.of(self.store.outputs, self.code)
 
     def left(self, plan: Plan) -> list[str]:
         """Return the runs of a plan that are to be trained.
@@ -155,8 +153,8 @@ class Executor:
         return self.store.run(run).status().state is State.DONE
 
     def other_code(self, plan: Plan) -> OtherCode:
-        """Return which runs of a plan were trained with code that differs from `code`."""
-        return of_other_code(plan, self.store, self._changes)
+        """Return which runs of a plan were trained with other code than the present one."""
+        return of_other_code(plan, self.store, self.changes)
 
     def refuse_mixing(self, plan: Plan) -> None:
         """Raise UserError if more seeds would mix runs of different code."""
@@ -191,7 +189,7 @@ class Executor:
             return True
         retrain = bool(self.options.retrain)
         configs = {run: record.config for run, record in records.items()}
-        code = pin(plan.outputs, self.code, configs.values())
+        code = pin(plan.outputs, self.changes.code, configs.values())
         self.backend.code = self.process.code = code
         prepare(
             self.console,
