@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Annotated, Any
 
 from sweeper.run.backend import Backend, BackendContext, Resources
-from sweeper.run.options import WORD, LimitedOptions, at_least
+from sweeper.run.options import LimitedOptions, Word, at_least
 from sweeper.run.stop import STOPS
 from sweeper.store.errors import UserError, invalid_value, sanitize
 
@@ -48,7 +48,7 @@ def backend(context: BackendContext) -> RayBackend:
 class Options(LimitedOptions):
     """The options of conf/hydra/launcher/ray.yaml."""
 
-    address: Annotated[str | None, WORD]
+    address: Word
     cpus_per_device: Annotated[float | None, at_least(0)]
     gpus_per_device: Annotated[float, at_least(0)]
     slots: Annotated[int | None, at_least(1, at_most=100_000)]
