@@ -17,7 +17,7 @@ from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
 from sweeper.run.backend import Backend, BackendContext, Resources
 from sweeper.run.options import SweepOptions
-from sweeper.run.stop import STOPS, StopSignals
+from sweeper.run.stop import StopSignals
 from sweeper.size_server import SizeServer, size_server
 from sweeper.stages.overview import Overview
 from sweeper.stages.terminal import Terminal
@@ -77,7 +77,7 @@ def sweep(
         SystemExit: Ctrl-C (code 130) or SIGTERM (code 143). Running jobs have saved checkpoints.
     """
     console = Terminal()
-    with StopSignals(STOPS) as signals, closing(size_server()) as process:
+    with StopSignals() as signals, closing(size_server()) as process:
         process.code = registry.ROOT  # training replaces it by a copy of the code
         code = Code.read(registry.ROOT)
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
@@ -96,17 +96,17 @@ def sweep(
             if plan.claims:
                 overview.print_prices(chosen or plan, estimate)
             return 0
-        if options.plan_only:
-            from sweeper.stages.elsewhere import plan_elsewhere
-
-            ready = chosen or stage.trials
-            plan_elsewhere(console, ready, store, process, code, estimate)
-            return 0
-
-        from sweeper.stages.publish import print_everything
         from sweeper.stages.train import Executor
 
         executor = Executor(console, store, process, backend, options, signals, changes)
+        if options.plan_only:
+            from sweeper.stages.elsewhere import plan_elsewhere
+
+            plan_elsewhere(executor, chosen or stage.trials)
+            return 0
+
+        from sweeper.stages.publish import print_everything
+
         judged = stage.choose(executor)
         if judged and not chosen:
             overview.print_replaced(judged)

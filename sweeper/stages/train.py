@@ -29,87 +29,8 @@ from sweeper.store.errors import NOTE, OTHER_CODE, UserError, sanitize
 from sweeper.store.files import make_directory, publish
 from sweeper.store.identity import digest_of
 from sweeper.store.plans import changing_plans, replaced, write_plan
+from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, State
-
-
-def prepare(
-    console: Console,
-    store: RunStore,
-    process: SizeServer,
-    configs: Mapping[str, Mapping[str, Any]],
-    known: set[str],
-    meanwhile: Callable[[], None] = lambda: None,
-    *,
-    retrain: bool = False,
-) -> None:
-    """Prepare the data of runs, and print the notes in the log of the preparation.
-
-    Args:
-        console: where to print.
-        store: the store with the records of the runs.
-        process: the size server, which forks a process for each preparation.
-        configs: the configs of the runs, by id. Data that several runs share is prepared once.
-        known: digests of data that is prepared already. This call adds to them.
-        meanwhile: a function to call while a preparation is running.
-        retrain: whether runs of other code are to be trained again.
-
-    Raises:
-        UserError: the data cannot be prepared (the message has the last line of the log), or
-            `retrain` is set and other code has prepared the data.
-    """
-    waiting: dict[str, str] = {}
-    for run, config in configs.items():
-        digest = digest_of([config["data"], config["task"]])
-        if digest not in known:
-            waiting.setdefault(digest, run)
-
-    # Each process has a log of its own, since several sweeps may prepare data at the same time.
-    log = store.outputs / "data" / f"prepare-{secrets.token_hex(4)}.log"
-    for digest, run in waiting.items():
-        make_directory(log.parent)
-        publish(log, "", durable=False)
-        with console.status("preparing data ..."):
-            job = process.fork("prepare", store.run(run).path, environment={}, log=log)
-            try:
-                meanwhile()
-                code = process.exit_code(job)
-            except KeyboardInterrupt:
-                process.signal(job, signal.SIGKILL)
-                raise
-        lines = log.read_text("utf-8", errors="replace").split("\n")
-        for line in lines:
-            if note := _note(line, retrain=retrain):
-                print_lines(console, sanitize(note, 1000))
-        if code != 0:
-            reason = next((line for line in reversed(lines) if line.strip()), "")
-            if code < 0:
-                reason = f"the process was killed (exit code {code})"
-            raise UserError(
-                f"the data cannot be prepared: {sanitize(reason)} (log: {log})"
-            )
-        log.unlink()
-        known.add(digest)
-
-
-def _note(line: str, *, retrain: bool) -> str | None:
-    """Return what to print for a line of a preparation's log, or None.
-
-    Raise UserError if other code prepared the data and `retrain` is set.
-    """
-    if line.startswith(NOTE):
-        return line
-    if not line.startswith(OTHER_CODE):
-        return None
-    folder = line.removeprefix(OTHER_CODE)
-    if retrain:
-        raise UserError(
-            f"{RETRAIN}: other code prepared the data in {sanitize(folder, 1000)}; delete this "
-            "folder and repeat the command, which prepares the data again."
-        )
-    return (
-        f"{NOTE}other code prepared the data in {folder}. New runs use these data. To "
-        "prepare them again, delete this folder and repeat the command."
-    )
 
 
 @dataclass
@@ -187,24 +108,83 @@ class Executor:
         freeze(plan, self.store, estimate, rounds)
         if not left:
             return True
-        retrain = bool(self.options.retrain)
-        configs = {run: record.config for run, record in records.items()}
-        code = pin(plan.outputs, self.changes.code, configs.values())
-        self.backend.code = self.process.code = code
-        prepare(
-            self.console,
-            self.store,
-            self.process,
-            configs,
-            self._prepared,
-            self.backend.warm,
-            retrain=retrain,
-        )
-        if retrain:
+        self.prepare(records, self.backend.warm)
+        if self.options.retrain:
             self._begin_anew(plan, left)
         time_left = TimeLeft(self.store, records, throughput)
         with self.signals.held():
             return self._run(plan, time_left)
+
+    def prepare(
+        self, records: Mapping[str, Record], meanwhile: Callable[[], None]
+    ) -> None:
+        """Copy the code to outputs/code, and prepare the data of runs.
+
+        Args:
+            records: the records of the runs. Data that several runs share is prepared once.
+            meanwhile: a function to call while a preparation is running.
+
+        Raises:
+            UserError: the data cannot be prepared, or other code has prepared the data of runs that
+                are to be trained again.
+        """
+        configs = {run: record.config for run, record in records.items()}
+        code = pin(self.store.outputs, self.changes.code, configs.values())
+        self.backend.code = self.process.code = code
+        for run, config in configs.items():
+            digest = digest_of([config["data"], config["task"]])
+            if digest not in self._prepared:
+                self.prepare_data(run, meanwhile)
+                self._prepared.add(digest)
+
+    def prepare_data(self, run: str, meanwhile: Callable[[], None]) -> None:
+        """Prepare the data of a run, and print the notes in the log of the preparation.
+
+        If the data cannot be prepared, raise UserError with the last line of the log.
+        """
+        # Each process has a log of its own, since several sweeps may prepare data at the same time.
+        log = self.store.outputs / "data" / f"prepare-{secrets.token_hex(4)}.log"
+        make_directory(log.parent)
+        publish(log, "", durable=False)
+        folder = self.store.run(run).path
+        with self.console.status("preparing data ..."):
+            job = self.process.fork("prepare", folder, environment={}, log=log)
+            try:
+                meanwhile()
+                code = self.process.exit_code(job)
+            except KeyboardInterrupt:
+                self.process.signal(job, signal.SIGKILL)
+                raise
+        lines = log.read_text("utf-8", errors="replace").split("\n")
+        for line in lines:
+            self._print_note(line)
+        if code != 0:
+            reason = next((line for line in reversed(lines) if line.strip()), "")
+            if code < 0:
+                reason = f"the process was killed (exit code {code})"
+            raise UserError(
+                f"the data cannot be prepared: {sanitize(reason)} (log: {log})"
+            )
+        log.unlink()
+
+    def _print_note(self, line: str) -> None:
+        """Print a line of a preparation's log if it is a note.
+
+        Raise UserError if it says that other code prepared data on which runs would train again.
+        """
+        if line.startswith(OTHER_CODE):
+            folder = line.removeprefix(OTHER_CODE)
+            if self.options.retrain:
+                raise UserError(
+                    f"{RETRAIN}: other code prepared the data in {sanitize(folder, 1000)}; delete "
+                    "this folder and repeat the command, which prepares the data again."
+                )
+            line = (
+                f"{NOTE}other code prepared the data in {folder}. New runs use these data. To "
+                "prepare them again, delete this folder and repeat the command."
+            )
+        if line.startswith(NOTE):
+            print_lines(self.console, sanitize(line, 1000))
 
     def _begin_anew(self, plan: Plan, left: Sequence[str]) -> None:
         """Reset the runs of other code, children before their parents.
