@@ -299,7 +299,7 @@ class SlurmBackend(Backend):
             return
         for runs, id in zip(jobs, ids, strict=True):
             self._assign(runs, id)
-            self._waiting = [run for run in self._waiting if run not in runs]
+        self._waiting = [run for run in self._waiting if run.job is None]
 
     def _submit_runs(
         self, jobs: Sequence[Sequence[QueuedRun]], needed: Resources

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -27,6 +28,7 @@ PAGE_SHARE = 0.01
 OWN_GRID = "-m model.heads=4,8,16 model.head_size=8,32 seed=0,1,2"
 
 
+@dataclass
 class LivePage(ExitStack):
     """A writer that updates the report page in the background while runs train.
 
@@ -34,14 +36,16 @@ class LivePage(ExitStack):
     time. When a signal or an error stops the sweep, it writes the page once more. If the sweep ends
     normally, `print_everything` writes the final page.
 
-    Args:
+    Attributes:
         outputs: the outputs folder.
         slots: the number of runs that train at the same time.
     """
 
-    def __init__(self, outputs: Path, slots: int) -> None:
+    outputs: Path
+    slots: int
+
+    def __post_init__(self) -> None:
         super().__init__()
-        self._outputs, self._slots = outputs, slots
         self._writer = self.enter_context(ThreadPoolExecutor(max_workers=1))
         self._due = time.monotonic() + PAGE_S / 3
         self.push(self._end)
@@ -59,13 +63,13 @@ class LivePage(ExitStack):
         began, faults = time.thread_time(), Faults()
         with suppress(UserError, OSError):  # print_everything reports the error
             # Write no tables. Another sweep may have written newer ones meanwhile.
-            tables = collect(self._outputs, None, faults)
+            tables = collect(self.outputs, None, faults)
             verdicts = verdicts_by_name(tables, faults)
             judged = [table for table in tables if table.name in verdicts]
             write_report(
-                self._outputs, judged, verdicts, refresh_s=refresh_s, faults=faults
+                self.outputs, judged, verdicts, refresh_s=refresh_s, faults=faults
             )
-        pause = (time.thread_time() - began) / PAGE_SHARE / self._slots
+        pause = (time.thread_time() - began) / PAGE_SHARE / self.slots
         self._due = time.monotonic() + max(PAGE_S, pause)
 
     def _end(self, error: type[BaseException] | None, *_: object) -> None:

@@ -96,6 +96,7 @@ def sweep(
             if plan.claims:
                 overview.print_prices(chosen or plan, estimate)
             return 0
+        from sweeper.stages.publish import print_everything
         from sweeper.stages.train import Executor
 
         executor = Executor(console, store, process, backend, options, signals, changes)
@@ -104,8 +105,6 @@ def sweep(
 
             plan_elsewhere(executor, chosen or stage.trials)
             return 0
-
-        from sweeper.stages.publish import print_everything
 
         judged = stage.choose(executor)
         if judged and not chosen:
