@@ -118,16 +118,11 @@ def sweep(
 
 def _check_options(options: SweepOptions, plan: Plan) -> None:
     """Raise UserError for options that exclude each other, and for claims that cannot be judged."""
-    if options.decide and options.plan_only:
+    if options.plan_only and (options.decide or options.retrain):
         raise UserError(
-            "hydra.sweeper.decide and hydra.sweeper.plan_only cannot be combined, since each round "
-            "depends on the results of the previous one; leave decide out to plan the first round."
-        )
-    if options.retrain and options.plan_only:
-        raise UserError(
-            "hydra.sweeper.retrain and hydra.sweeper.plan_only cannot be combined, since the "
-            "command that trains the plan skips finished runs; leave plan_only out, or set another "
-            "paths.outputs."
+            "hydra.sweeper.plan_only cannot be combined with hydra.sweeper.decide or "
+            "hydra.sweeper.retrain, since both depend on results; leave plan_only or the other "
+            "option out."
         )
     if options.decide and not plan.claims:
         raise UserError(
