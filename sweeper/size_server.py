@@ -44,6 +44,12 @@ Answers = dict[int, Future[dict[str, Any]]]
 class Gone(UserError):
     """Raised if the size server ended before it answered."""
 
+    def __init__(self) -> None:
+        super().__init__(
+            "the process that builds the models (tasks.size_server) ended; read its last lines "
+            "above for the reason."
+        )
+
 
 class SizeServer:
     """A client of the size server. It starts the server with the first question.
@@ -61,7 +67,6 @@ class SizeServer:
         self._process: subprocess.Popen[str] | None = None
         self._numbers = itertools.count(1)
         self._answers: Answers = {}
-        self._lock = threading.Lock()
         self.code = ROOT
         self.exits: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
 
@@ -109,7 +114,7 @@ class SizeServer:
         try:
             [answer] = self.ask([question])
         except Gone:
-            # Ask again, since the next question starts a new server.
+            # The next question starts a new server.
             [answer] = self.ask([question])
         if "error" in answer:
             raise UserError(str(answer["error"]))
@@ -135,15 +140,12 @@ class SizeServer:
 
     def _send(self, question: Mapping[str, Any]) -> Future[dict[str, Any]]:
         process, number = self.start(), next(self._numbers)
-        waiting: Future[dict[str, Any]] = Future()
-        with self._lock:
-            self._answers[number] = waiting
-            assert process.stdin is not None
-            try:
-                process.stdin.write(json.dumps({"id": number, **question}) + "\n")
-                process.stdin.flush()
-            except BrokenPipeError:
-                raise self._gone() from None
+        waiting = self._answers[number] = Future()
+        message = json.dumps({"id": number, **question})
+        try:
+            print(message, file=process.stdin, flush=True)
+        except BrokenPipeError:
+            raise Gone from None
         return waiting
 
     def start(self) -> subprocess.Popen[str]:
@@ -182,15 +184,9 @@ class SizeServer:
                     waiting.set_result(message)
         process.wait()
         for waiting in list(answers.values()):
-            waiting.set_exception(self._gone())
+            waiting.set_exception(Gone())
         for job in jobs:
             self.exits.put((job, UNKNOWN))
-
-    def _gone(self) -> Gone:
-        return Gone(
-            "the process that builds the models (tasks.size_server) ended; read its last lines "
-            "above for the reason."
-        )
 
 
 def _parsed(line: str) -> dict[str, Any]:

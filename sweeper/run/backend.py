@@ -98,14 +98,12 @@ class Backend(Protocol):
         code: the folder of the code that jobs execute. The local backend does not use it.
         poll_s: the shortest time between two polls of a job, in seconds. It limits the load on
             shared disks.
-        queues: whether `start` accepts a run whose parent is still running.
         slots: how many runs the backend executes at the same time. Each run takes up one slot.
         device: "cpu" or "gpu".
     """
 
     code: Path = ROOT
     poll_s: float = 1.0
-    queues: bool = False
     slots: int
     device: str
 
@@ -114,14 +112,12 @@ class Backend(Protocol):
         """The reason why the backend cannot start runs at present, or "" if it can."""
         return ""
 
-    def start(self, run: Path, slot: int, after: int | None = None) -> int:
-        """Start a run and return the handle of its job.
+    def start(self, run: Path, slot: int) -> Any:
+        """Start a run and return the handle of its job, any object that equals no other handle.
 
         Args:
             run: the directory of the run.
             slot: the slot that `grant` returned.
-            after: the handle of the parent's job, if the parent is still running. It is None unless
-                `queues` is True.
         """
 
     def warm(self) -> None:
@@ -135,17 +131,17 @@ class Backend(Protocol):
         """
         return free[0] if free else None
 
-    def ended(self, timeout: float) -> list[int]:
+    def ended(self, timeout: float) -> Sequence[Any]:
         """Return the handles of ended jobs. Wait up to `timeout` seconds for the first one."""
 
-    def begun(self, job: int) -> bool:
+    def begun(self, job: Any) -> bool:
         """Return False while a job waits in a queue. The schedule does not poll such jobs."""
         return True
 
-    def signal(self, job: int, number: int) -> None:
+    def signal(self, job: Any, number: int) -> None:
         """Send the signal `number` to a job."""
 
-    def start_log(self, job: int | None) -> str:
+    def start_log(self, job: Any) -> str:
         """Describe where a user can read the output of a job that ended during its start."""
         return f"{START_LOG} in the run's folder"
 
@@ -153,7 +149,7 @@ class Backend(Protocol):
         """Return the value of CUDA_VISIBLE_DEVICES for a slot. Return "" if it is unknown."""
         return ""
 
-    def exit_reason(self, job: int) -> str:
+    def exit_reason(self, job: Any) -> str:
         """Return why the run of an ended job must not start again, or "" if it may start again.
 
         For example, the user cancelled the job with scancel.

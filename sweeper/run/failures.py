@@ -40,14 +40,15 @@ class Breaker:
     policy: SweepOptions
     spent_h: float = 0.0
     tripped: str = ""
-    _alike: list[str] = field(default_factory=list)
+    _reason: str = ""
+    _alike: int = 0
 
     def __post_init__(self) -> None:
         self.done(0.0)
 
     def done(self, hours: float) -> None:
         """Add the device hours of a finished run, and reset the count of equal failures."""
-        self._alike.clear()
+        self._alike = 0
         self.spent_h += hours
         limit = self.policy.budget_device_hours
         if limit is not None and self.spent_h >= limit and not self.tripped:
@@ -61,26 +62,25 @@ class Breaker:
 
         Trip if this is the last of `equal_failures` failures in a row with the same reason.
         """
-        if status.cause in OWN or not self.policy.equal_failures:
+        if status.cause in OWN:
             return
         reason = re.sub(r"\d+", "#", status.reason.replace(run, "#"))
-        if self._alike and self._alike[-1] != reason:
-            self._alike.clear()
-        self._alike.append(reason)
-        if len(self._alike) == self.policy.equal_failures and not self.tripped:
-            count = len(self._alike)
+        self._alike = self._alike + 1 if reason == self._reason else 1
+        self._reason = reason
+        if self._alike == self.policy.equal_failures and not self.tripped:
             self.tripped = (
-                f"{count} runs in a row failed for the same reason ({status.reason}); "
+                f"{self._alike} runs in a row failed for the same reason ({status.reason}); "
                 "correct the cause, and repeat the command"
             )
 
 
 def hours(store: RunStore, runs: Iterable[str]) -> float:
     """Return the sum of the device hours of these runs. A run that is not done counts as 0."""
-    every = ((run, run.status().seconds) for run in map(store.run, runs))
-    return sum(
-        device_hours(run.record().config, seconds) for run, seconds in every if seconds
-    )
+    total = 0.0
+    for run in map(store.run, runs):
+        if seconds := run.status().seconds:
+            total += device_hours(run.record().config, seconds)
+    return total
 
 
 @dataclass
@@ -128,28 +128,26 @@ class Watchdog:
     ) -> signal.Signals | None:
         """Return the signal to send now to an attempt that has this heartbeat, or None."""
         now, beat = self.clock(), heartbeat or {}
-        progress: Progress = (
-            int(beat.get("work", 0)),
-            beat.get("step"),
-            beat.get("phase"),
-        )
-        seen = self._watched.setdefault(
-            attempt, _Watched((progress[0], None, None), now)
-        )
+        work = int(beat.get("work", 0))
+        progress: Progress = (work, beat.get("step"), beat.get("phase"))
+        seen = self._watched.setdefault(attempt, _Watched((work, None, None), now))
+        number: signal.Signals | None = None
         if seen.sent is DUMP:
-            return self._send(seen, signal.SIGTERM, now)
-        # After SIGTERM, ignore progress: the attempt may only be finishing its last batch.
-        if seen.sent is not None:
-            late = now - seen.sent_at > self.grace_s
-            return self._send(seen, signal.SIGKILL, now) if late else None
-        if progress != seen.progress:
-            done = progress[0] - seen.progress[0]
+            number = signal.SIGTERM
+        elif seen.sent is not None:
+            # After SIGTERM, ignore progress: the attempt may only be finishing its last batch.
+            if now - seen.sent_at > self.grace_s:
+                number = signal.SIGKILL
+        elif progress != seen.progress:
+            done = work - seen.progress[0]
             if done > 0:
                 seen.paces.append((now - seen.since) / done)
             seen.progress, seen.since = progress, now
         elif now - seen.since > self._limit(seen):
-            return self._send(seen, DUMP, now)
-        return None
+            number = DUMP
+        if number:
+            seen.sent, seen.sent_at = number, now
+        return number
 
     def hung(self, attempt: str) -> str:
         """Describe how an attempt hung. Return "" if this watchdog sent it no signal."""
@@ -162,12 +160,4 @@ class Watchdog:
         )
 
     def _limit(self, seen: _Watched) -> float:
-        return (
-            max(self.limit_s, SLOW * median(seen.paces)) if seen.paces else self.limit_s
-        )
-
-    def _send(
-        self, seen: _Watched, number: signal.Signals, now: float
-    ) -> signal.Signals:
-        seen.sent, seen.sent_at = number, now
-        return number
+        return max(self.limit_s, SLOW * median(seen.paces or [0.0]))

@@ -1,6 +1,7 @@
 """Estimate when a set of runs will have ended, given the duration of each run."""
 
 import heapq
+from collections import defaultdict
 from collections.abc import Mapping
 
 from sweeper.store.runs import Run, State, Taken
@@ -24,11 +25,11 @@ def makespan(
     """
     slots = max(slots, len(under_way))
     ends = sorted((seconds, run) for run, seconds in under_way.items())
-    children: dict[str, list[int]] = {}
+    children: dict[str | None, list[int]] = defaultdict(list)
     ready, runs = [], list(waiting)
     for place, (_, parent) in enumerate(waiting.values()):
         if parent in under_way or parent in waiting:
-            children.setdefault(str(parent), []).append(place)
+            children[parent].append(place)
         else:
             ready.append(place)
     now = 0.0
@@ -39,7 +40,7 @@ def makespan(
         if not ends:
             return now
         now, ended = heapq.heappop(ends)
-        for place in children.get(ended, ()):
+        for place in children[ended]:
             heapq.heappush(ready, place)
 
 

@@ -46,11 +46,15 @@ def at_least(least: float, at_most: float = math.inf) -> Limit:
     )
 
 
-WORD = Limit(re.compile(r"[!-~]+").fullmatch, "a word without blanks")
-"""The condition that a value is a single word. Such a value cannot add an argument to a command."""
-LINES = Limit(
-    lambda lines: all(map(str.isprintable, lines)), "a list of printable lines"
-)
+PositiveInt = Annotated[int, at_least(1)]
+Word = Annotated[
+    str | None, Limit(re.compile(r"[!-~]+").fullmatch, "a word without blanks")
+]
+"""A single word, or None. Such a value cannot add an argument to a command."""
+Lines = Annotated[
+    list[str],
+    Limit(lambda lines: all(map(str.isprintable, lines)), "a list of printable lines"),
+]
 
 
 @dataclass
@@ -90,7 +94,7 @@ class SweepOptions(LimitedOptions):
     accept_mixed_code: bool = False
     hang_after_s: Annotated[float | None, at_least(LEAST_S)] = 600
     hang_grace_s: Annotated[float, at_least(1)] = 30
-    tries: Annotated[int, at_least(1)] = 3
+    tries: PositiveInt = 3
     wait_s: Annotated[float, at_least(0)] = 5
     equal_failures: Annotated[int, at_least(0)] = 3
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
+from typing import Any
 
 from sweeper.run.backend import Backend, Job
 from sweeper.run.failures import Breaker, Watchdog, hours
@@ -54,7 +56,7 @@ class JobState:
         own: whether this sweep has ever started the run.
         before: the number of the newest attempt when this sweep last started the run. If this
             attempt is still the newest when the job ends, the job began no attempt. 0 if there was
-            none, or if the backend has a queue.
+            none.
         tries: the number of starts since an attempt last reached a new highest step.
         furthest: the highest step of any attempt.
         not_before: the earliest time of the next start.
@@ -65,7 +67,7 @@ class JobState:
     job: Job
     phase: Phase = Phase.WAITING
     slot: int | None = None
-    handle: int | None = None
+    handle: Any = None
     own: bool = False
     before: int = 0
     tries: int = 0
@@ -74,12 +76,15 @@ class JobState:
     reason: str = ""
     status: Status | None = None
 
+    @property
+    def heartbeat(self) -> Mapping[str, Any]:
+        """The newest heartbeat that was read, or {} if there is none."""
+        return (self.status and self.status.heartbeat) or {}
 
-def counts(states: Mapping[str, JobState]) -> dict[Phase, int]:
+
+def counts(states: Mapping[str, JobState]) -> Counter[Phase]:
     """Return the number of runs in each phase."""
-    return {
-        phase: sum(state.phase is phase for state in states.values()) for phase in Phase
-    }
+    return Counter(state.phase for state in states.values())
 
 
 @dataclass
@@ -106,8 +111,6 @@ class StatusPoller:
         self._due = now + self.interval_s * max(1.0, len(states) / MANY)
         for state in states:
             run, known = self._run(state.job.run), state.status
-            if known and known.state is State.NEW and not run.attempts():
-                continue
             heartbeat = None
             if known and known.state is State.RUNNING:
                 heartbeat = run.attempt(known.attempt).last_heartbeat()
@@ -159,9 +162,11 @@ class Schedule:
         hang_s, grace_s = self.policy.hang_after_s, self.policy.hang_grace_s
         self.watchdog = Watchdog(hang_s, grace_s) if hang_s else None
         self.poller = StatusPoller(self.store, self.backend.poll_s)
-        self._is_done = cache(self._read_done)
         ordered = sorted(self.jobs, key=lambda job: (job.rank, -job.cost))
         self.states = {job.run: JobState(job) for job in ordered}
+        # The done parents outside the schedule. None stands for runs without a parent.
+        outside = {job.parent for job in ordered if job.parent not in self.states}
+        self._done = {run for run in outside if run is None or self._is_done(run)}
 
     def execute(self) -> bool:
         """Run all jobs. Return whether all runs are done.
@@ -202,13 +207,10 @@ class Schedule:
 
     def _start(self, state: JobState, slot: int) -> None:
         run = self.store.run(state.job.run)
-        parent = self.states.get(state.job.parent or "")
-        earlier = [] if self.backend.queues else run.attempts()
+        earlier = run.attempts()
         state.before = earlier[-1].number if earlier else 0
         state.tries, state.slot, state.own = state.tries + 1, slot, True
-        state.handle = self.backend.start(
-            run.path, slot, parent.handle if parent else None
-        )
+        state.handle = self.backend.start(run.path, slot)
         self._move(state, Phase.RUNNING)
 
     def _startable(self) -> Iterator[JobState]:
@@ -216,18 +218,10 @@ class Schedule:
         for state in self._in(Phase.WAITING):
             parent = self._parent_phase(state.job.parent)
             if parent in (Phase.FAILED, Phase.BLOCKED):
-                self._move(
-                    state, Phase.BLOCKED, f"its parent {state.job.parent} {parent}"
-                )
-            elif self.clock() >= state.not_before:
-                # A backend with a queue also accepts a job whose parent is still running.
-                queued = (
-                    self.states.get(state.job.parent or "")
-                    if self.backend.queues
-                    else None
-                )
-                if parent is Phase.DONE or (queued and queued.handle is not None):
-                    yield state
+                reason = f"its parent {state.job.parent} {parent}"
+                self._move(state, Phase.BLOCKED, reason)
+            elif parent is Phase.DONE and self.clock() >= state.not_before:
+                yield state
 
     def _free(self) -> list[int]:
         """Return the free slots.
@@ -294,27 +288,27 @@ class Schedule:
         """
         run = self.store.run(state.job.run)
         status = run.status()
+        if status.state is State.DONE:
+            return status
         idle = status.state is State.NEW or 0 < status.attempt == state.before
+        unexplained = idle or status.cause in (Cause.KILLED, None)
 
-        if status.state is not State.DONE and (
-            idle or status.cause in (Cause.KILLED, None)
-        ):
-            if self.store.full():
-                reason = "disk_full: the job could not write its results; free some disk space"
-                status = replace(status, cause=Cause.DISK_FULL, reason=reason)
-            elif idle:
-                # The cause is unknown and may not recur. KILLED allows a restart.
-                log = self.backend.start_log(state.handle)
-                reason = f"killed: the job ended while it was starting; its output is in {log}"
-                status = replace(
-                    status, cause=Cause.KILLED, reason=reason, heartbeat=None
-                )
+        if unexplained and self.store.full():
+            reason = (
+                "disk_full: the job could not write its results; free some disk space"
+            )
+            status = replace(status, cause=Cause.DISK_FULL, reason=reason)
+        elif idle:
+            # The cause is unknown and may not recur. KILLED allows a restart.
+            log = self.backend.start_log(state.handle)
+            reason = (
+                f"killed: the job ended while it was starting; its output is in {log}"
+            )
+            status = replace(status, cause=Cause.KILLED, reason=reason, heartbeat=None)
 
-        hung = (
-            not idle
-            and self.watchdog
-            and self.watchdog.hung(f"{run.id}/{status.attempt}")
-        )
+        if idle or not self.watchdog:
+            return status
+        hung = self.watchdog.hung(f"{run.id}/{status.attempt}")
         if not hung or status.state not in (State.INTERRUPTED, State.FAILED):
             return status
         run.attempt(status.attempt).finish(Cause.HANG, hung, overrule=True)
@@ -342,22 +336,17 @@ class Schedule:
             counted = self.policy.budget_device_hours is not None
             self.breaker.done(hours(self.store, [state.job.run]) if counted else 0.0)
             self._move(state, Phase.DONE)
-        elif self.stopping and status.state is not State.FAILED:
-            self._move(state, Phase.STOPPED, status.reason)
+        elif self.stopping:
+            failed = status.state is State.FAILED
+            phase = Phase.FAILED if failed else Phase.STOPPED
+            self._move(state, phase, status.reason)
         elif exit_reason:
             self._move(state, Phase.FAILED, exit_reason)
-        elif (
-            self._parent_phase(state.job.parent) is not Phase.DONE and not self.stopping
-        ):
-            # The backend had queued the run after its parent, which did not finish. So do not count
-            # this start.
-            state.tries = 0
-            self._move(state, Phase.WAITING, "its parent has to finish first")
-        elif not self.stopping and (parts := self._halved(state.job.run, status)):
+        elif parts := self._halved(state.job.run, status):
             state.tries = 0
             reason = f"{status.reason}; the next attempt uses {parts} micro-batches"
             self._move(state, Phase.WAITING, reason)
-        elif not self.stopping and (adopted or self.policy.again(status, state.tries)):
+        elif adopted or self.policy.again(status, state.tries):
             state.not_before = self.clock() + self.policy.wait(max(1, state.tries))
             if status.cause is Cause.DISK_FULL:
                 # The disk is full for every run, so delay the other waiting runs, too.
@@ -386,24 +375,22 @@ class Schedule:
         self.stopping = True
         for number in (signal.SIGTERM, signal.SIGKILL):
             with suppress(KeyboardInterrupt):
-                for state in self._in(Phase.RUNNING):
-                    if state.handle is not None:
-                        self.backend.signal(state.handle, number)
-                while any(
-                    state.handle is not None for state in self._in(Phase.RUNNING)
-                ):
+                for state in self._with_jobs():
+                    self.backend.signal(state.handle, number)
+                while self._with_jobs():
                     self._collect_ended()
                 return
 
+    def _with_jobs(self) -> list[JobState]:
+        """Return the running runs that this sweep has started."""
+        return [state for state in self._in(Phase.RUNNING) if state.handle is not None]
+
     def _parent_phase(self, parent: str | None) -> Phase:
-        if parent is None:
-            return Phase.DONE
         if parent in self.states:
             return self.states[parent].phase
-        # The parent of a run may be outside the schedule.
-        return Phase.DONE if self._is_done(parent) else Phase.FAILED
+        return Phase.DONE if parent in self._done else Phase.FAILED
 
-    def _read_done(self, run: str) -> bool:
+    def _is_done(self, run: str) -> bool:
         return self.store.run(run).status().state is State.DONE
 
     def _in(self, phase: Phase) -> list[JobState]:

@@ -1,9 +1,8 @@
 """The backend that trains runs as Slurm jobs. Jobs that need equal resources form a job array.
 
-A sweep submits as many jobs as the cluster accepts. When jobs end, it submits more. Slurm holds the
-job of a run until the job of the run's parent has ended. Queued jobs start even if the sweep has
-ended. If the user repeats the command, the new sweep finds the queued jobs, because
-outputs/slurm/<run>.json names the job of each run.
+A sweep submits as many jobs as the cluster accepts. When jobs end, it submits more. Queued jobs
+start even if the sweep has ended. If the user repeats the command, the new sweep finds the queued
+jobs, because outputs/slurm/<run>.json names the job of each run.
 
 Slurm restarts a preempted job. Before its time limit a job saves and requeues itself (see
 slurm_job.py). The backend polls squeue. It asks sacct about jobs that squeue no longer lists.
@@ -11,19 +10,17 @@ slurm_job.py). The backend polls squeue. It asks sacct about jobs that squeue no
 
 from __future__ import annotations
 
-import contextlib
 import io
-import itertools
 import os
 import re
 import secrets
-import shutil
 import signal
 import stat
 import subprocess
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import redirect_stderr, suppress
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -65,22 +62,21 @@ FINAL = {
     "OUT_OF_MEMORY": "was killed because it used too much host memory; raise hydra.launcher.mem_gb",
 }
 """The states after which the runs of a job do not start again, each with its message."""
-_FAILED = OVER - {"COMPLETED"}
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class QueuedRun:
-    """A run that is in Slurm's queue or waits for its submission.
+    """A run that the schedule has started. It is the handle of the run's job.
 
     Attributes:
         path: the directory of the run.
         needed: the resources that the run needs.
-        after: the handle of the run's parent, if the parent had not ended when `start` was called.
+        job: the job that trains the run. None while the run waits for its submission.
     """
 
     path: Path
     needed: Resources
-    after: int | None
+    job: SlurmJob | None = None
 
 
 @dataclass(eq=False)
@@ -89,20 +85,18 @@ class SlurmJob:
 
     Attributes:
         id: the job's id in Slurm.
-        runs: the directories of the runs that have not ended, by handle.
-        parent: the job that has to end first, or None.
+        runs: the runs that have not ended.
         state: the state that squeue or sacct reported last.
         stopping: SIGTERM or SIGKILL if the sweep has sent it to the job, otherwise 0.
     """
 
     id: str
-    runs: dict[int, Path]
-    parent: SlurmJob | None
+    runs: list[QueuedRun] = field(default_factory=list)
     state: str = "PENDING"
     stopping: int = 0
 
-    def ended(self) -> list[int]:
-        """Return the handles of the runs that ended with the job. Other runs must start again.
+    def ended(self) -> list[QueuedRun]:
+        """Return the runs that ended with the job. Other runs must start again.
 
         How the job ended decides which runs these are:
 
@@ -111,20 +105,16 @@ class SlurmJob:
         - Any other end: the runs that the job began. If it began none, all its runs.
         """
         if self.stopping or self.state == "CANCELLED":
-            return [*self.runs]
-        runs = {handle: Run(path) for handle, path in self.runs.items()}
+            return self.runs
         if self.state in TAKEN_AWAY:
             settled = (State.DONE, State.FAILED)
-            return [
-                handle for handle, run in runs.items() if run.status().state in settled
-            ]
-        return [handle for handle, run in runs.items() if run.attempts()] or [*runs]
+            return [run for run in self.runs if Run(run.path).status().state in settled]
+        return [run for run in self.runs if Run(run.path).attempts()] or self.runs
 
 
 class SlurmBackend(Backend):
     """A backend that collects runs, submits them in job arrays, and polls the queue."""
 
-    queues = True
     poll_s = 30.0
 
     def __init__(self, context: BackendContext) -> None:
@@ -134,19 +124,14 @@ class SlurmBackend(Backend):
         self._refusal = ""
         # True if Slurm did not answer the last call of squeue.
         self._silent = False
-        # All started runs, by handle.
-        self._runs: dict[int, QueuedRun] = {}
-        # The handles of the runs that have to be submitted.
-        self._waiting: list[int] = []
-        # The handles of the runs that will not be submitted. `ended` reports them as ended.
-        self._dropped: list[int] = []
-        # The jobs that still have runs to train.
-        self._jobs: list[SlurmJob] = []
-        # The job of each submitted run, by handle.
-        self._of: dict[int, SlurmJob] = {}
-        # The names of the queued jobs at the last poll, by id. None until Slurm answers.
-        self._queued: dict[str, str] | None = None
-        self._handles = itertools.count(1)
+        # The runs that have to be submitted.
+        self._waiting: list[QueuedRun] = []
+        # The runs that will not be submitted. `ended` reports them as ended.
+        self._dropped: list[QueuedRun] = []
+        # The jobs that still have runs to train, by id.
+        self._jobs: dict[str, SlurmJob] = {}
+        # The last answer of `queue`. None until Slurm answers.
+        self._queue: dict[str, tuple[str, str]] | None = None
         self._next_poll = 0.0
         self.slots = self._options.jobs * self._options.runs_per_job
         gpus = [requested_gpus(self._options, one) for one in context.resources]
@@ -158,213 +143,166 @@ class SlurmBackend(Backend):
 
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
         """Return a free slot. Return None until Slurm has reported its queue."""
-        if self._queued is None and self._poll() is None:
+        if self._queue is None and self._poll() is None:
             return None
-        return free[0] if free else None
+        return super().grant(job, free)
 
-    def _poll(self) -> dict[str, str] | None:
-        """Return the state of each queued job by id. Return None if Slurm does not answer."""
+    def _poll(self) -> dict[str, tuple[str, str]] | None:
+        """Return the state and the name of each job by id. Return None if Slurm does not answer."""
         found = queue()
         self._silent = found is None
-        if found is None:
-            return None
-        self._queued = {
-            id: name for id, (state, name) in found.items() if state not in OVER
-        }
-        return {id: state for id, (state, _) in found.items()}
+        if found is not None:
+            self._queue = found
+        return found
 
-    def start(self, run: Path, slot: int, after: int | None = None) -> int:
-        """Return a new handle for a run.
+    def start(self, run: Path, slot: int) -> QueuedRun:
+        """Return the handle of a run.
 
         If another sweep has submitted the run and its job is still queued, wait for that job.
         Otherwise submit the run at the next call of `ended`.
         """
-        handle, path = next(self._handles), run.resolve()
-        self._runs[handle] = QueuedRun(path, Resources.of_record(path), after)
-        if not self._joined(handle):
-            self._waiting.append(handle)
-        return handle
+        path = run.resolve()
+        started = QueuedRun(path, Resources.of_record(path))
+        if not self._joined(started):
+            self._waiting.append(started)
+        return started
 
-    def _put(self, handle: int, job: SlurmJob) -> None:
-        job.runs[handle] = self._runs[handle].path
-        self._of[handle] = job
-
-    def _joined(self, handle: int) -> bool:
+    def _joined(self, run: QueuedRun) -> bool:
         """If another sweep has queued a job for a run, let the run wait for it and return True."""
-        run = self._runs[handle]
         last = read_object(job_file(run.path), keys=("job", "name"))
-        if last is None or (self._queued or {}).get(last["job"]) != last["name"]:
+        if last is None:
+            return False
+        state, name = (self._queue or {}).get(last["job"], ("GONE", ""))
+        if state in OVER or name != last["name"]:
             return False
         # In a copy of the outputs folder, the job trains the run of the original folder.
         if last.get("folder", str(run.path)) != str(run.path):
             return False
-        id = str(last["job"])
-        job = next((known for known in self._jobs if known.id == id), None)
-        if job is None:
-            job = SlurmJob(id, {}, self._of.get(run.after or 0))
-            self._jobs.append(job)
-        self._put(handle, job)
+        self._assign([run], str(last["job"]))
         return True
 
-    def ended(self, timeout: float) -> list[int]:
-        """Submit waiting runs, sleep for `timeout` seconds, and return handles of ended runs."""
+    def _assign(self, runs: Sequence[QueuedRun], id: str) -> None:
+        """Note that the job `id` trains these runs."""
+        job = self._jobs.setdefault(id, SlurmJob(id))
+        job.runs += runs
+        for run in runs:
+            run.job = job
+
+    def ended(self, timeout: float) -> list[QueuedRun]:
+        """Submit waiting runs, sleep for `timeout` seconds, and return the runs that ended."""
         due = time.monotonic() >= self._next_poll
         if due or not self.note:
             self._submit_waiting()
         time.sleep(timeout)
         over, self._dropped = self._dropped, []
-        if not due:
-            return over
-        states = self._poll()
-        self._next_poll = time.monotonic() + self._options.poll_s
-        if states is None:
-            return over  # Slurm does not answer, so assume that all jobs continue
-
-        if forgotten := {job.id for job in self._jobs} - states.keys():
-            states |= read_accounts(forgotten)
-        for job in self._jobs:
-            job.state = states.get(job.id, "GONE")
-            if job.state in OVER:
-                over += self._close(job)
-        self._jobs = [job for job in self._jobs if job.runs]
+        if due:
+            found = self._poll()
+            self._next_poll = time.monotonic() + self._options.poll_s
+            # If Slurm does not answer, assume that all jobs continue.
+            if found is not None:
+                over += self._ended_with_jobs(found)
         return over
 
-    def _close(self, job: SlurmJob) -> list[int]:
-        """Return the handles of the runs that ended with a job. Queue its other runs again."""
-        ended = job.ended()
-        for handle in sorted(job.runs.keys() - ended):
-            del self._of[handle]
-            self._waiting.append(handle)
-        job.runs = {}
-        return ended
+    def _ended_with_jobs(self, found: Mapping[str, tuple[str, str]]) -> list[QueuedRun]:
+        """Return the runs that ended with their jobs. Queue the other runs of these jobs again.
 
-    def begun(self, job: int) -> bool:
-        return job in self._of and self._of[job].state != "PENDING"
+        `found` is the answer of `queue`.
+        """
+        forgotten = self._jobs.keys() - found.keys()
+        accounts = read_accounts(forgotten) if forgotten else {}
+        states = accounts | {id: state for id, (state, _) in found.items()}
+        over = []
+        for job in self._jobs.values():
+            job.state = states.get(job.id, "GONE")
+            if job.state in OVER:
+                ended = job.ended()
+                again = [run for run in job.runs if run not in ended]
+                for run in again:
+                    run.job = None
+                job.runs = []
+                over += ended
+                self._waiting += again
+        self._jobs = {id: job for id, job in self._jobs.items() if job.runs}
+        return over
 
-    def signal(self, job: int, number: int) -> None:
+    def begun(self, job: QueuedRun) -> bool:
+        return job.job is not None and job.job.state != "PENDING"
+
+    def signal(self, job: QueuedRun, number: int) -> None:
         """Send a signal to the job of a run. SIGTERM and SIGKILL cancel a pending job.
 
         Several runs may share a job, so send SIGTERM and SIGKILL only once to each job.
         """
-        if job not in self._of:
+        slurm_job = job.job
+        if slurm_job is not None:
+            if slurm_job.stopping != number:
+                send(slurm_job.id, signal.Signals(number))
             if number in ENDS:
-                self._drop(job)
-            return
-        slurm_job = self._of[job]
-        if number in ENDS:
-            if slurm_job.stopping == number:
-                return
-            slurm_job.stopping = number
-        send(slurm_job.id, signal.Signals(number))
+                slurm_job.stopping = number
+        elif number in ENDS and job in self._waiting:
+            self._waiting.remove(job)
+            self._dropped.append(job)
 
-    def start_log(self, job: int | None) -> str:
-        if job not in self._of:
+    def start_log(self, job: QueuedRun | None) -> str:
+        if job is None or job.job is None:
             return super().start_log(job)
-        return f"{self._outputs / 'slurm'}/*/{self._of[job].id}_0_log.out"
+        return f"{self._outputs / 'slurm'}/*/{job.job.id}_0_log.out"
 
-    def exit_reason(self, job: int) -> str:
+    def exit_reason(self, job: QueuedRun) -> str:
         """Return why a run must not start again after its job ended. Return "" if it may."""
-        ended = self._of.get(job)
+        ended = job.job
         if ended is None or ended.state not in FINAL:
             return ""
-        if (
-            ended.state == "CANCELLED"
-            and ended.parent
-            and ended.parent.state in _FAILED
-        ):
-            return ""  # Slurm, not the user, cancelled the job, because its parent's job failed
         return f"its Slurm job {ended.id} {FINAL[ended.state]}"
 
-    def _drop(self, handle: int) -> None:
-        # A later signal to the same run changes nothing, since the run is no longer in the list.
-        if handle in self._waiting:
-            self._waiting.remove(handle)
-            self._dropped.append(handle)
-
     def _submit_waiting(self) -> None:
-        """Submit each group of waiting runs as a job array, until Slurm refuses one."""
+        """Submit waiting runs of equal resources as a job array, until Slurm refuses one."""
         self._refusal = ""
         if self._waiting and len(self._jobs) < self._options.jobs:
             # Another sweep may have submitted some of the runs since the last poll.
             self._poll()
-            self._waiting = [one for one in self._waiting if not self._joined(one)]
-        for (needed, parent), runs in self._groups().items():
+            self._waiting = [run for run in self._waiting if not self._joined(run)]
+        alike: dict[Resources, list[QueuedRun]] = {}
+        for run in self._waiting:
+            alike.setdefault(run.needed, []).append(run)
+        for needed, runs in alike.items():
             # A job on several nodes trains a single run, with one task on each node.
             each = self._options.runs_per_job if needed.nodes == 1 else 1
             jobs = [runs[first : first + each] for first in range(0, len(runs), each)]
+            room = max(0, self._options.jobs - len(self._jobs))
             try:
-                self._submit_jobs(jobs, needed, parent)
+                self._submit_jobs(jobs[:room], needed)
             except NotNow as refused:
                 self._refusal = str(refused)
                 return
 
-    def _groups(self) -> dict[tuple[Resources, SlurmJob | None], list[int]]:
-        """Group the waiting runs that can be submitted as one job array.
-
-        The jobs of an array have equal resources and the same parent. Runs whose parent is not
-        submitted yet are left out. If the parent of a run failed or was dropped, drop the run, so
-        that `ended` reports it.
-
-        Returns:
-            A dict from (resources, parent's job) to the handles of the runs.
-        """
-        groups: dict[tuple[Resources, SlurmJob | None], list[int]] = {}
-        for handle in [*self._waiting]:
-            run = self._runs[handle]
-            parent = self._of.get(run.after or 0)
-            if run.after in self._waiting:
-                continue
-            if run.after and parent is None:
-                self._drop(handle)
-                continue
-            # If the parent has ended with a result, the run need not wait. If the parent has no
-            # result, the run can never start.
-            if run.after and parent and run.after not in parent.runs:
-                if not Run(self._runs[run.after].path).result():
-                    self._drop(handle)
-                    continue
-                parent = None
-            groups.setdefault((run.needed, parent), []).append(handle)
-        return groups
-
     def _submit_jobs(
-        self, jobs: Sequence[Sequence[int]], needed: Resources, parent: SlurmJob | None
+        self, jobs: Sequence[Sequence[QueuedRun]], needed: Resources
     ) -> None:
-        """Submit jobs as job arrays. Raise NotNow if Slurm refuses a job.
+        """Submit jobs as a job array. Raise NotNow if Slurm refuses a job.
 
         If Slurm refuses an array, submit its jobs one by one, because Slurm may accept some.
 
         Args:
-            jobs: for each job, the handles of its runs.
+            jobs: for each job, its runs.
             needed: the resources that each run needs.
-            parent: the job that has to end first, or None.
         """
-        one_by_one = False
-        while jobs and (room := self._options.jobs - len(self._jobs)) > 0:
-            array = jobs[: 1 if one_by_one else room]
-            runs = [
-                [self._runs[handle].path for handle in handles] for handles in array
-            ]
-            try:
-                ids = self._submit_runs(runs, needed, parent.id if parent else "")
-            except NotNow:
-                if len(array) == 1:
-                    raise
-                one_by_one = True
-                continue
-            for handles, id in zip(array, ids, strict=True):
-                job = SlurmJob(id, {}, parent)
-                self._jobs.append(job)
-                for handle in handles:
-                    self._put(handle, job)
-            submitted = {handle for handles in array for handle in handles}
-            self._waiting = [
-                handle for handle in self._waiting if handle not in submitted
-            ]
-            jobs = jobs[len(array) :]
+        if not jobs:
+            return
+        try:
+            ids = self._submit_runs(jobs, needed)
+        except NotNow:
+            if len(jobs) == 1:
+                raise
+            for job in jobs:
+                self._submit_jobs([job], needed)
+            return
+        for runs, id in zip(jobs, ids, strict=True):
+            self._assign(runs, id)
+        self._waiting = [run for run in self._waiting if run.job is None]
 
     def _submit_runs(
-        self, jobs: Sequence[Sequence[Path]], needed: Resources, held_by: str
+        self, jobs: Sequence[Sequence[QueuedRun]], needed: Resources
     ) -> list[str]:
         """Submit one job, or an array of several jobs, and return their ids.
 
@@ -373,9 +311,8 @@ class SlurmBackend(Backend):
         files tell it that its runs belong to the second job, so it skips them.
 
         Args:
-            jobs: for each job, the directories of its runs.
+            jobs: for each job, its runs.
             needed: the resources that each run needs.
-            held_by: the id of the job that has to complete first, or "".
 
         Raises:
             NotNow: Slurm refused the jobs, but may accept them later.
@@ -385,24 +322,29 @@ class SlurmBackend(Backend):
         # submitit keeps the files of a job in a folder with this name. Use a new name, because a
         # reinstalled Slurm numbers jobs from 1 again, and an old job may have the same number.
         name = secrets.token_hex(6)
-        executor = self._executor(name, needed, held_by)
-        _write_job_files(jobs, [""] * len(jobs), name)
-        work = [RunsWork([*map(str, runs)], str(self.code), name) for runs in jobs]
+        executor = self._executor(name, needed)
+        work = []
+        for runs in jobs:
+            _write_job_files(runs, "", name)
+            paths = [str(run.path) for run in runs]
+            work.append(RunsWork(paths, str(self.code), name))
         ids = _submit(executor, work)
-        _write_job_files(jobs, ids, name)
+        for runs, id in zip(jobs, ids, strict=True):
+            _write_job_files(runs, id, name)
         return ids
 
-    def _executor(self, name: str, needed: Resources, held_by: str = "") -> Any:
+    def _executor(self, name: str, needed: Resources) -> Any:
         """Return submitit's executor for jobs called `name`, with its files in slurm/`name`."""
         import submitit
 
         folder = self._outputs / "slurm"
         make_directory(folder)
         folder.chmod(0o700)
-        refuse_shared(self._outputs, folder)
+        refuse_shared(self._outputs)
+        refuse_shared(folder)
         executor = submitit.SlurmExecutor(folder / name, self._options.max_num_timeout)
         executor.update_parameters(
-            **request(self._options, needed, self.code, held_by),
+            **request(self._options, needed, self.code),
             job_name=name,
             wckey=None,
             stderr_to_stdout=True,
@@ -422,19 +364,31 @@ def requested_gpus(options: Options, needed: Resources) -> int:
     return options.gpus_per_device * needed.devices
 
 
-def request(
-    options: Options, needed: Resources, code: Path, held_by: str = ""
-) -> dict[str, Any]:
+def request(options: Options, needed: Resources, code: Path) -> dict[str, Any]:
     """Return the sbatch parameters of a job, with submitit's names for them.
 
-    Each node runs one Slurm task, which starts a process per device. `held_by` is the id of the job
-    that has to complete first, or "".
+    Each node runs one Slurm task, which starts a process per device.
     """
+    further = {"chdir": str(code), "requeue": True}
+    if options.reservation is not None:
+        further["reservation"] = options.reservation
+    of_submitit = {
+        key: getattr(options, key)
+        for key in ("signal_delay_s", "array_parallelism", "setup")
+    }
+    return {
+        **_arguments(options, needed),
+        **of_submitit,
+        "additional_parameters": further,
+    }
+
+
+def _arguments(options: Options, needed: Resources) -> dict[str, Any]:
+    """Return the arguments of sbatch that decide where and for how long a job executes."""
     gpus = requested_gpus(options, needed)
     unchanged = (
         "partition account qos constraint nodelist exclude mail_type mail_user".split()
     )
-    unchanged += ["signal_delay_s", "array_parallelism", "setup"]
     asked = {
         **{key: getattr(options, key) for key in unchanged},
         "time": options.timeout_min,
@@ -445,13 +399,7 @@ def request(
         "gres": options.gres if gpus else None,
         "gpus_per_node": gpus if gpus and not options.gres else None,
     }
-    further = {"chdir": str(code), "requeue": True}
-    if options.reservation is not None:
-        further["reservation"] = options.reservation
-    if held_by:
-        further |= {"dependency": f"afterok:{held_by}", "kill-on-invalid-dep": "yes"}
-    present = {key: value for key, value in asked.items() if value is not None}
-    return {**present, "additional_parameters": further}
+    return {key: value for key, value in asked.items() if value is not None}
 
 
 @cache
@@ -467,28 +415,27 @@ def _has_gpus(partition: str | None) -> bool:
 
 def check_room(options: Options, needed: Resources) -> None:
     """Raise UserError if Slurm will never accept a job with these options and resources."""
-    asked = request(options, needed, Path.cwd())
-    names = "partition account qos constraint nodelist exclude time nodes ntasks_per_node".split()
-    names += ["cpus_per_task", "mem", "gres", "gpus_per_node"]
-    arguments = [
-        f"--{key.replace('_', '-')}={asked[key]}" for key in names if key in asked
-    ]
+    asked = _arguments(options, needed)
     if options.reservation:
-        arguments.append(f"--reservation={options.reservation}")
+        asked["reservation"] = options.reservation
+    arguments = [f"--{key.replace('_', '-')}={value}" for key, value in asked.items()]
     command = ["sbatch", "--test-only", *arguments, "--wrap", "true"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    if answer.returncode and not _FULL_OR_AWAY.search(answer.stderr):
-        raise UserError(
-            f"hydra/launcher=slurm: {_refusal(answer.stderr)}. Request less, or choose another "
-            "hydra.launcher.partition."
-        )
+    if answer.returncode:
+        with suppress(NotNow):
+            raise _refusal(answer.stderr)
 
 
-def _refusal(answer: str) -> str:
-    words = "; ".join(
-        line.removeprefix("sbatch: error: ") for line in answer.splitlines()
+def _refusal(answer: str) -> Exception:
+    """Return the error for a message of sbatch: NotNow if Slurm may accept the job later."""
+    lines = [line.removeprefix("sbatch: error: ") for line in answer.splitlines()]
+    sentence = f"sbatch refused the job: {sanitize('; '.join(lines))}"
+    if _FULL_OR_AWAY.search(answer):
+        return NotNow(sentence)
+    return UserError(
+        f"hydra/launcher=slurm: {sentence}. Request less, or correct the options of "
+        "hydra.launcher."
     )
-    return f"sbatch refused the job: {sanitize(words)}"
 
 
 def queue() -> dict[str, tuple[str, str]] | None:
@@ -498,7 +445,7 @@ def queue() -> dict[str, tuple[str, str]] | None:
     """
     fields = "--format=%i|%T|%j"
     rows = _rows("squeue", "--me", "--noheader", "--array", "--states=all", fields)
-    return None if rows is None else {row[0]: (row[1], row[2]) for row in rows}
+    return None if rows is None else {id: (state, name) for id, state, name in rows}
 
 
 def read_accounts(jobs: Collection[str]) -> dict[str, str]:
@@ -506,7 +453,7 @@ def read_accounts(jobs: Collection[str]) -> dict[str, str]:
     ids = ("--jobs", ",".join(jobs), "--allocations")
     rows = _rows("sacct", *ids, "--noheader", "--parsable2", "--format=JobID,State")
     # sacct may add words to a state, as in "CANCELLED by 0".
-    return {row[0]: row[1].split()[0] for row in rows or []}
+    return {id: state.split()[0] for id, state in rows or []}
 
 
 def send(job: str, number: signal.Signals) -> None:
@@ -536,19 +483,15 @@ class NotNow(Exception):
     """Raised when Slurm accepts no more jobs at present, with the message of sbatch."""
 
 
-def refuse_shared(*folders: Path) -> None:
+def refuse_shared(folder: Path) -> None:
     """Raise UserError if other users can write to a folder. Jobs execute code from it."""
-    for folder in folders:
-        status = folder.stat()
-        if status.st_uid != os.getuid() or status.st_mode & (
-            stat.S_IWGRP | stat.S_IWOTH
-        ):
-            expected = (
-                "a folder that only you may write to, since Slurm jobs run code from it"
-            )
-            raise invalid_value(
-                "outputs", folder, expected, f"run `chmod go-w {folder}`"
-            )
+    status = folder.stat()
+    others_write = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if status.st_uid != os.getuid() or others_write:
+        expected = (
+            "a folder that only you may write to, since Slurm jobs run code from it"
+        )
+        raise invalid_value("outputs", folder, expected, f"run `chmod go-w {folder}`")
 
 
 def _submit(executor: Any, work: Sequence[Any]) -> list[str]:
@@ -556,26 +499,18 @@ def _submit(executor: Any, work: Sequence[Any]) -> list[str]:
 
     copied = io.StringIO()  # submitit prints the messages of sbatch
     try:
-        with contextlib.redirect_stderr(copied), executor.batch():
+        with redirect_stderr(copied), executor.batch():
             jobs = [executor.submit(each) for each in work]
     except FailedJobError:
-        answer = copied.getvalue()
-        sentence = _refusal(answer)
-        if _FULL_OR_AWAY.search(answer):
-            raise NotNow(sentence) from None
-        raise UserError(
-            f"hydra/launcher=slurm: {sentence}. Correct the options of hydra.launcher."
-        ) from None
+        raise _refusal(copied.getvalue()) from None
     return [job.job_id for job in jobs]
 
 
-def _write_job_files(
-    jobs: Sequence[Sequence[Path]], ids: Sequence[str], name: str
-) -> None:
-    for runs, job in zip(jobs, ids, strict=True):
-        for run in runs:
-            known = {"job": job, "name": name, "folder": str(run)}
-            publish_json(job_file(run), known)
+def _write_job_files(runs: Iterable[QueuedRun], job: str, name: str) -> None:
+    """Note in outputs/slurm that the job with this id and name trains these runs."""
+    for run in runs:
+        known = {"job": job, "name": name, "folder": str(run.path)}
+        publish_json(job_file(run.path), known)
 
 
 def _rows(*command: str) -> list[list[str]] | None:
@@ -583,11 +518,10 @@ def _rows(*command: str) -> list[list[str]] | None:
 
     Return None if the command is missing or fails.
     """
-    if shutil.which(command[0]) is None:
-        return None
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
-    if answer.returncode != 0:
-        return None
-    return [
-        line.strip().split("|") for line in answer.stdout.splitlines() if line.strip()
-    ]
+    with suppress(FileNotFoundError):
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        if answer.returncode == 0:
+            lines = filter(str.strip, answer.stdout.splitlines())
+            # Only the last column, the name of a job, may contain "|".
+            return [line.strip().split("|", 2) for line in lines]
+    return None

@@ -77,16 +77,16 @@ class RunsWork:
                 "MASTER_ADDR": node.master_addr,
                 "MASTER_PORT": str(node.master_port),
             }
-        codes = []
+        code = 0
         for run in self.runs:
-            if stopping or INTERRUPTED in codes:
-                codes.append(INTERRUPTED)
+            if stopping:
+                code = INTERRUPTED
+            if code == INTERRUPTED:
                 break
             if belongs(Path(run), self.name):
-                command = [sys.executable, "-m", "tasks.train", run]
-                codes.append(self._execute(command, self.root, environment))
-        if any(codes):
-            sys.exit(INTERRUPTED if INTERRUPTED in codes else max(codes))
+                code = self._execute(run, environment) or code
+        if code:
+            sys.exit(code)
 
     def checkpoint(self) -> Any:
         """Send SIGTERM to the current run, so that it saves, and wait until it has ended.
@@ -102,18 +102,17 @@ class RunsWork:
         following: Any = replace(self)
         return DelayedSubmission(following)
 
-    def _execute(
-        self, command: Sequence[str], folder: str, environment: Mapping[str, str]
-    ) -> int:
-        """Run a command and return its exit code, or 128 + n if the signal n ended it."""
+    def _execute(self, run: str, environment: Mapping[str, str]) -> int:
+        """Train a run and return its exit code, or 128 + n if the signal n ended it."""
 
         def ignore_notice() -> None:
             # Before the time limit Slurm sends SIGUSR2 to every process of a job, which would kill
             # the command. In the parent process, submitit handles it by calling `checkpoint`.
             signal.signal(signal.SIGUSR2, signal.SIG_IGN)
 
+        command = [sys.executable, "-m", "tasks.train", run]
         self._process = subprocess.Popen(
-            command, cwd=folder, env=environment, preexec_fn=ignore_notice
+            command, cwd=self.root, env=environment, preexec_fn=ignore_notice
         )
         return self._wait(self._process)
 

@@ -1,7 +1,7 @@
 """Handlers of Ctrl-C and SIGTERM. The first signal makes jobs save, the second one kills them."""
 
 import signal
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 
@@ -24,11 +24,11 @@ class StopSignals(ExitStack):
     not stop the job.
     """
 
-    def __init__(self, numbers: Collection[int] = STOPS) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self._held = False
         self._waiting: list[int] = []
-        for number in numbers:
+        for number in STOPS:
             self.callback(signal.signal, number, signal.signal(number, self._came))
 
     @contextmanager

@@ -18,7 +18,7 @@ from sweeper.results.verdict import Decision
 from sweeper.run.backend import device_hours
 from sweeper.run.options import SweepOptions
 from sweeper.stages.terminal import print_lines
-from sweeper.stages.train import Executor
+from sweeper.stages.train import Executor, freeze
 from sweeper.store.errors import invalid_value, sanitize
 from sweeper.store.numbers import plural
 
@@ -170,7 +170,7 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
         if following is None:
             break
         now = following
-    executor.freeze(now.plan, {}, now.before)
+    freeze(now.plan, executor.store, {}, now.before)
     print_lines(executor.console, _summary(executor, now, progress))
     return executor.done(now.plan)
 
@@ -223,7 +223,7 @@ def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
     cost = f"about {_device_hours(now.plan, now.seconds):.2g} device hours"
     head = f"round {len(now.before) + 1}, {runs}, {cost}: {now.purpose}"
     print_lines(executor.console, head)
-    executor.train(now.plan, left, estimate=now.seconds, rounds=now.before)
+    executor.train(now.plan, left, rounds=now.before)
 
 
 def _summary(executor: Executor, last: Round, progress: Progress) -> str:

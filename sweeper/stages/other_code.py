@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from sweeper.plan.plan import Plan
 from sweeper.store.attempts import Cause
@@ -64,15 +65,10 @@ def of_other_code(
     has been trained again since then. `statuses` holds the status of each run, by id. If it is
     None, this function reads the statuses from disk.
     """
-    found: dict[str, list[str] | None] = {}
     statuses = statuses or {run: store.run(run).status() for run in plan.runs}
 
+    @cache
     def files(id: str) -> list[str] | None:
-        if id not in found:
-            found[id] = differences(id)
-        return found[id]
-
-    def differences(id: str) -> list[str] | None:
         """Return the files that changed since a run was trained; None if this is unknown."""
         status, parent = statuses[id], plan.runs[id].parent
         if not status.attempt or status.state not in _ENDED:
@@ -86,15 +82,16 @@ def of_other_code(
         return None if None in every else []
 
     done = [run for run in plan.runs if statuses[run].state is State.DONE]
-    begun = [run for run in plan.runs if run not in {*done} and files(run)]
+    changed = {run: own for run in plan.runs if (own := files(run))}
+    begun = [
+        run
+        for run in changed.keys() - done
+        if store.run(run).checkpoints() or statuses[run].cause is Cause.NAN
+    ]
     return OtherCode(
         finished=len(done),
-        changed={run: changed for run in done if (changed := files(run))},
-        begun={
-            run: found[run] or []
-            for run in begun
-            if store.run(run).checkpoints() or statuses[run].cause is Cause.NAN
-        },
+        changed={run: changed[run] for run in done if run in changed},
+        begun={run: changed[run] for run in begun},
         unknown=[run for run in done if files(run) is None],
     )
 
@@ -110,11 +107,8 @@ def _weights_changed(store: RunStore, id: str, attempt: int, parent: str) -> lis
         return []
     first, *_ = lineage(store.run(id), attempt)
     began = first.get("parent_weights")  # older attempts lack this key
-    return (
-        [f"the weights of {parent}"]
-        if began not in (None, present.get("weights_sha256"))
-        else []
-    )
+    changed = began and began != present.get("weights_sha256")
+    return [f"the weights of {parent}"] if changed else []
 
 
 def in_words(

@@ -75,16 +75,16 @@ class Overview:
         """Print which earlier results this sweep replaces, because it uses the same name."""
         now = plan.as_data()
         for name, before in replaced(plan.outputs, now).items():
-            words = (
-                f"{name}: this sweep replaces the results of another command, whose runs stay on "
-                f"disk. To restore those results, run {command_of(before)}"
-            )
-            if command_of(before) == command_of(now):
-                words = (
-                    f"{name}: this sweep replaces earlier results of the same command, whose runs "
-                    "stay on disk. The text, a yaml file or the chosen learning rates have changed."
+            command = command_of(before)
+            hint = f"To restore those results, run {command}"
+            if command == command_of(now):
+                hint = (
+                    "The text, a yaml file or the chosen learning rates have changed."
                 )
-            print_lines(self.console, sanitize(words, 1000))
+            words = (
+                f"{name}: this sweep replaces earlier results, whose runs stay on disk."
+            )
+            print_lines(self.console, sanitize(f"{words} {hint}", 1000))
 
     def print_prices(self, plan: Plan, estimate: Mapping[str, float]) -> None:
         """Print what deciding each claim is expected to cost, estimated from the finished runs."""

@@ -3,10 +3,10 @@
 import math
 import shlex
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -28,6 +28,7 @@ PAGE_SHARE = 0.01
 OWN_GRID = "-m model.heads=4,8,16 model.head_size=8,32 seed=0,1,2"
 
 
+@dataclass
 class LivePage(ExitStack):
     """A writer that updates the report page in the background while runs train.
 
@@ -35,14 +36,16 @@ class LivePage(ExitStack):
     time. When a signal or an error stops the sweep, it writes the page once more. If the sweep ends
     normally, `print_everything` writes the final page.
 
-    Args:
+    Attributes:
         outputs: the outputs folder.
         slots: the number of runs that train at the same time.
     """
 
-    def __init__(self, outputs: Path, slots: int) -> None:
+    outputs: Path
+    slots: int
+
+    def __post_init__(self) -> None:
         super().__init__()
-        self._outputs, self._slots = outputs, slots
         self._writer = self.enter_context(ThreadPoolExecutor(max_workers=1))
         self._due = time.monotonic() + PAGE_S / 3
         self.push(self._end)
@@ -60,13 +63,13 @@ class LivePage(ExitStack):
         began, faults = time.thread_time(), Faults()
         with suppress(UserError, OSError):  # print_everything reports the error
             # Write no tables. Another sweep may have written newer ones meanwhile.
-            tables = collect(self._outputs, None, faults)
+            tables = collect(self.outputs, None, faults)
             verdicts = verdicts_by_name(tables, faults)
             judged = [table for table in tables if table.name in verdicts]
             write_report(
-                self._outputs, judged, verdicts, refresh_s=refresh_s, faults=faults
+                self.outputs, judged, verdicts, refresh_s=refresh_s, faults=faults
             )
-        pause = (time.thread_time() - began) / PAGE_SHARE / self._slots
+        pause = (time.thread_time() - began) / PAGE_SHARE / self.slots
         self._due = time.monotonic() + max(PAGE_S, pause)
 
     def _end(self, error: type[BaseException] | None, *_: object) -> None:
@@ -137,7 +140,7 @@ def print_everything(
     page = write_report(outputs, every, verdicts, faults=faults)
     # A figure that failed above fails again when the page is written. Print its error only once.
     errors = dict.fromkeys(sanitize(str(fault), 2000) for fault in faults)
-    print_lines(console, *errors, *_in_wandb(tables))
+    print_lines(console, *errors)
 
     figures = outputs / "figures"
     shown = [one for one in tables if is_measured(one) and is_drawn(outputs, one)]
@@ -165,21 +168,6 @@ def _updated(
     judge(outputs, write_tables(outputs, shared, faults), faults)
     update_figures(outputs, others, faults)
     return others
-
-
-def _in_wandb(tables: Sequence[Table]) -> Iterator[str]:
-    """Yield a note for each experiment that has runs in the W&B group of another experiment."""
-    for table in tables:
-        mirrored = [one for one in table.files.values() if _is_mirrored(one)]
-        groups = Counter(str(one.names.get("experiment")) for one in mirrored)
-        own = groups.pop(table.name, 0)
-        if groups:
-            counts = [f"{count} in the group {name}" for name, count in groups.items()]
-            name = table.name
-            of = f"{own} of {len(mirrored)} in the group {name}"
-            where = f"{of}, {' and '.join(counts)}, which planned them first"
-            tag = f"Once uploaded, {as_typed('dashboard')} {name} gives them all the tag {name}."
-            yield sanitize(f"Runs of {name} in Weights & Biases: {where}. {tag}", 1000)
 
 
 def _is_mirrored(files: RunFiles) -> bool:
@@ -229,21 +217,23 @@ def print_unfinished(
     console: Console, schedule: Schedule, labels: Mapping[str, str]
 ) -> None:
     """Print which runs are not done, and why. `labels` maps run ids to printed names."""
-    unfinished = [s for s in schedule.states.values() if s.phase is not Phase.DONE]
-    if unfinished:
-        words = f"{len(unfinished)} of {plural(len(labels), 'run')} not done:"
-        print_lines(console, words, style="bold red")
+    unfinished = [
+        state for state in schedule.states.values() if state.phase is not Phase.DONE
+    ]
+    if not unfinished:
+        return
+    words = f"{len(unfinished)} of {plural(len(labels), 'run')} not done:"
+    print_lines(console, words, style="bold red")
 
     begun = [state for state in unfinished if state.phase is not Phase.WAITING]
     if schedule.breaker.tripped:
         waiting = len(unfinished) - len(begun)
-        left = f"{waiting} not started" if waiting else "No more runs start"
-        print_lines(console, f"  {left}: {schedule.breaker.tripped}")
+        print_lines(console, f"  {waiting} not started: {schedule.breaker.tripped}")
     for state in begun:
         run = schedule.store.run(state.job.run)
         attempt = run.status().attempt
-        log = run.path / "attempts" / f"{attempt:04d}" / "log.txt"
-        where = f", log: {relative_path(log)}" if attempt > state.before else ""
+        log = relative_path(run.attempt(attempt).log_path)
+        where = f", log: {log}" if attempt > state.before else ""
         print_lines(console, f"  {labels[run.id]}: {state.reason}{where}")
 
 

@@ -17,7 +17,7 @@ from sweeper.plan.plan import Plan
 from sweeper.plan.planner import Planner
 from sweeper.run.backend import Backend, BackendContext, Resources
 from sweeper.run.options import SweepOptions
-from sweeper.run.stop import STOPS, StopSignals
+from sweeper.run.stop import StopSignals
 from sweeper.size_server import SizeServer, size_server
 from sweeper.stages.overview import Overview
 from sweeper.stages.terminal import Terminal
@@ -77,7 +77,7 @@ def sweep(
         SystemExit: Ctrl-C (code 130) or SIGTERM (code 143). Running jobs have saved checkpoints.
     """
     console = Terminal()
-    with StopSignals(STOPS) as signals, closing(size_server()) as process:
+    with StopSignals() as signals, closing(size_server()) as process:
         process.code = registry.ROOT  # training replaces it by a copy of the code
         code = Code.read(registry.ROOT)
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
@@ -96,17 +96,16 @@ def sweep(
             if plan.claims:
                 overview.print_prices(chosen or plan, estimate)
             return 0
-        if options.plan_only:
-            from sweeper.stages.elsewhere import plan_elsewhere
-
-            ready = chosen or stage.trials
-            plan_elsewhere(console, ready, store, process, code, estimate)
-            return 0
-
         from sweeper.stages.publish import print_everything
         from sweeper.stages.train import Executor
 
-        executor = Executor(console, store, process, backend, options, signals, code)
+        executor = Executor(console, store, process, backend, options, signals, changes)
+        if options.plan_only:
+            from sweeper.stages.elsewhere import plan_elsewhere
+
+            plan_elsewhere(executor, chosen or stage.trials)
+            return 0
+
         judged = stage.choose(executor)
         if judged and not chosen:
             overview.print_replaced(judged)
@@ -119,16 +118,11 @@ def sweep(
 
 def _check_options(options: SweepOptions, plan: Plan) -> None:
     """Raise UserError for options that exclude each other, and for claims that cannot be judged."""
-    if options.decide and options.plan_only:
+    if options.plan_only and (options.decide or options.retrain):
         raise UserError(
-            "hydra.sweeper.decide and hydra.sweeper.plan_only cannot be combined, since each round "
-            "depends on the results of the previous one; leave decide out to plan the first round."
-        )
-    if options.retrain and options.plan_only:
-        raise UserError(
-            "hydra.sweeper.retrain and hydra.sweeper.plan_only cannot be combined, since the "
-            "command that trains the plan skips finished runs; leave plan_only out, or set another "
-            "paths.outputs."
+            "hydra.sweeper.plan_only cannot be combined with hydra.sweeper.decide or "
+            "hydra.sweeper.retrain, since both depend on results; leave plan_only or the other "
+            "option out."
         )
     if options.decide and not plan.claims:
         raise UserError(
@@ -177,7 +171,6 @@ def _train(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> boo
     from sweeper.stages.decide import decide
 
     left = executor.left(plan)
-    estimate = {run: estimate.get(run, 0.0) for run in left}
     if executor.options.decide:
-        return decide(executor, plan, estimate)
-    return executor.train(plan, left, estimate=estimate)
+        return decide(executor, plan, {run: estimate.get(run, 0.0) for run in left})
+    return executor.train(plan, left)

@@ -15,99 +15,22 @@ from sweeper.results.table import files_made_of
 from sweeper.run.backend import Backend, Job
 from sweeper.run.failures import hours
 from sweeper.run.options import SweepOptions
-from sweeper.run.progress import Display, TimeLeft
 from sweeper.run.schedule import JobState, Phase, Schedule
 from sweeper.run.stop import Stopped, StopSignals
 from sweeper.size_server import SizeServer
 from sweeper.stages.other_code import RETRAIN, OtherCode, of_other_code, refuse_mixing
+from sweeper.stages.progress import Display, TimeLeft
 from sweeper.stages.publish import LivePage, print_unfinished
 from sweeper.stages.terminal import print_lines
 from sweeper.store.asked import Terms, asked_in, asked_of, late_terms
 from sweeper.store.changes import Changes
-from sweeper.store.code import Code, pin
+from sweeper.store.code import pin
 from sweeper.store.errors import NOTE, OTHER_CODE, UserError, sanitize
-from sweeper.store.files import make_directory, publish, read_bytes
+from sweeper.store.files import make_directory, publish
 from sweeper.store.identity import digest_of
 from sweeper.store.plans import changing_plans, replaced, write_plan
+from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, State
-
-
-def prepare(
-    console: Console,
-    store: RunStore,
-    process: SizeServer,
-    configs: Mapping[str, Mapping[str, Any]],
-    known: set[str],
-    meanwhile: Callable[[], None] = lambda: None,
-    *,
-    retrain: bool = False,
-) -> None:
-    """Prepare the data of runs, and print the notes in the log of the preparation.
-
-    Args:
-        console: where to print.
-        store: the store with the records of the runs.
-        process: the size server, which forks a process for each preparation.
-        configs: the configs of the runs, by id. Data that several runs share is prepared once.
-        known: digests of data that is prepared already. This call adds to them.
-        meanwhile: a function to call while a preparation is running.
-        retrain: whether runs of other code are to be trained again.
-
-    Raises:
-        UserError: the data cannot be prepared (the message has the last line of the log), or
-            `retrain` is set and other code has prepared the data.
-    """
-    distinct: dict[str, str] = {}
-    for run, config in configs.items():
-        distinct.setdefault(digest_of([config["data"], config["task"]]), run)
-
-    # Each process has a log of its own, since several sweeps may prepare data at the same time.
-    log = store.outputs / "data" / f"prepare-{secrets.token_hex(4)}.log"
-    for run in (run for digest, run in distinct.items() if digest not in known):
-        make_directory(log.parent)
-        publish(log, "", durable=False)
-        with console.status("preparing data ..."):
-            job = process.fork("prepare", store.run(run).path, environment={}, log=log)
-            try:
-                meanwhile()
-                code = process.exit_code(job)
-            except KeyboardInterrupt:
-                process.signal(job, signal.SIGKILL)
-                raise
-        lines = (read_bytes(log) or b"").decode(errors="replace").split("\n")
-        for line in lines:
-            if note := _note(line, retrain=retrain):
-                print_lines(console, sanitize(note, 1000))
-        if code != 0:
-            reason = next((line for line in reversed(lines) if line.strip()), "")
-            if code < 0:
-                reason = f"the process was killed (exit code {code})"
-            raise UserError(
-                f"the data cannot be prepared: {sanitize(reason)} (log: {log})"
-            )
-        log.unlink()
-    known |= distinct.keys()
-
-
-def _note(line: str, *, retrain: bool) -> str | None:
-    """Return what to print for a line of a preparation's log, or None.
-
-    Raise UserError if other code prepared the data and `retrain` is set.
-    """
-    if line.startswith(NOTE):
-        return line
-    if not line.startswith(OTHER_CODE):
-        return None
-    folder = line.removeprefix(OTHER_CODE)
-    if retrain:
-        raise UserError(
-            f"{RETRAIN}: other code prepared the data in {sanitize(folder, 1000)}; delete this "
-            "folder and repeat the command, which prepares the data again."
-        )
-    return (
-        f"{NOTE}other code prepared the data in {folder}. New runs use these data. To "
-        "prepare them again, delete this folder and repeat the command."
-    )
 
 
 @dataclass
@@ -117,7 +40,8 @@ class Executor:
     It does not retry runs that failed in an earlier plan.
 
     Attributes:
-        code: the source code at the start of the sweep. All runs of the sweep use it.
+        changes: finds runs of other code. All runs of the sweep use the code `changes.code`, which
+            was read at the start of the sweep.
         tripped: the reason why the executor starts no more jobs, such as a spent budget; else "".
         chosen_h: the device hours that tuning trials took.
     """
@@ -128,14 +52,11 @@ class Executor:
     backend: Backend
     options: SweepOptions
     signals: StopSignals
-    code: Code
+    changes: Changes
     tripped: str = ""
     chosen_h: float = 0.0
     _failed: set[str] = field(default_factory=set)
     _prepared: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self._changes = Changes(self.store.outputs, self.code)
 
     def left(self, plan: Plan) -> list[str]:
         """Return the runs of a plan that are to be trained.
@@ -143,16 +64,18 @@ class Executor:
         If `hydra.sweeper.retrain` is set, these include finished runs of other code.
         """
         again = self.other_code(plan).again if self.options.retrain else ()
-        ids = [run for run in plan.runs if run not in self._failed]
         return [
             run
-            for run in ids
-            if run in again or self.store.run(run).status().state is not State.DONE
+            for run in plan.runs
+            if run not in self._failed and (run in again or not self._is_done(run))
         ]
 
+    def _is_done(self, run: str) -> bool:
+        return self.store.run(run).status().state is State.DONE
+
     def other_code(self, plan: Plan) -> OtherCode:
-        """Return which runs of a plan were trained with code that differs from `code`."""
-        return of_other_code(plan, self.store, self._changes)
+        """Return which runs of a plan were trained with other code than the present one."""
+        return of_other_code(plan, self.store, self.changes)
 
     def refuse_mixing(self, plan: Plan) -> None:
         """Raise UserError if more seeds would mix runs of different code."""
@@ -161,42 +84,107 @@ class Executor:
 
     def done(self, plan: Plan) -> bool:
         """Return whether every run of a plan is done."""
-        return all(
-            self.store.run(run).status().state is State.DONE for run in plan.runs
-        )
+        return all(map(self._is_done, plan.runs))
 
     def throughput(self, plan: Plan) -> Throughput:
         """Return an estimator of training times that has learned from finished runs."""
         return measured(plan, self.store, self.backend)
 
-    def train(
-        self,
-        plan: Plan,
-        left: Sequence[str],
-        *,
-        estimate: Mapping[str, float],
-        rounds: Rounds = (),
-    ) -> bool:
+    def train(self, plan: Plan, left: Sequence[str], *, rounds: Rounds = ()) -> bool:
         """Write a plan, prepare the data and train the runs `left`. Return whether all are done.
 
         Args:
             plan: the plan.
             left: the runs to train.
-            estimate: the expected seconds of training, by run.
             rounds: the rounds that came before this plan.
 
         Raises:
             UserError: the data cannot be prepared. No job was started.
             SystemExit: a signal stopped the sweep. Running jobs have saved checkpoints.
         """
-        self.freeze(plan, estimate, rounds)
+        records = {run: plan.runs[run] for run in left}
+        throughput = self.throughput(plan)
+        estimate = throughput.estimate(records.values())
+        freeze(plan, self.store, estimate, rounds)
         if not left:
             return True
-        self.ready(plan, left)
+        self.prepare(records, self.backend.warm)
         if self.options.retrain:
             self._begin_anew(plan, left)
+        time_left = TimeLeft(self.store, records, throughput)
         with self.signals.held():
-            return self._run(plan, left)
+            return self._run(plan, time_left)
+
+    def prepare(
+        self, records: Mapping[str, Record], meanwhile: Callable[[], None]
+    ) -> None:
+        """Copy the code to outputs/code, and prepare the data of runs.
+
+        Args:
+            records: the records of the runs. Data that several runs share is prepared once.
+            meanwhile: a function to call while a preparation is running.
+
+        Raises:
+            UserError: the data cannot be prepared, or other code has prepared the data of runs that
+                are to be trained again.
+        """
+        configs = {run: record.config for run, record in records.items()}
+        code = pin(self.store.outputs, self.changes.code, configs.values())
+        self.backend.code = self.process.code = code
+        for run, config in configs.items():
+            digest = digest_of([config["data"], config["task"]])
+            if digest not in self._prepared:
+                self.prepare_data(run, meanwhile)
+                self._prepared.add(digest)
+
+    def prepare_data(self, run: str, meanwhile: Callable[[], None]) -> None:
+        """Prepare the data of a run, and print the notes in the log of the preparation.
+
+        If the data cannot be prepared, raise UserError with the last line of the log.
+        """
+        # Each process has a log of its own, since several sweeps may prepare data at the same time.
+        log = self.store.outputs / "data" / f"prepare-{secrets.token_hex(4)}.log"
+        make_directory(log.parent)
+        publish(log, "", durable=False)
+        folder = self.store.run(run).path
+        with self.console.status("preparing data ..."):
+            job = self.process.fork("prepare", folder, environment={}, log=log)
+            try:
+                meanwhile()
+                code = self.process.exit_code(job)
+            except KeyboardInterrupt:
+                self.process.signal(job, signal.SIGKILL)
+                raise
+        lines = log.read_text("utf-8", errors="replace").split("\n")
+        for line in lines:
+            self._print_note(line)
+        if code != 0:
+            reason = next((line for line in reversed(lines) if line.strip()), "")
+            if code < 0:
+                reason = f"the process was killed (exit code {code})"
+            raise UserError(
+                f"the data cannot be prepared: {sanitize(reason)} (log: {log})"
+            )
+        log.unlink()
+
+    def _print_note(self, line: str) -> None:
+        """Print a line of a preparation's log if it is a note.
+
+        Raise UserError if it says that other code prepared data on which runs would train again.
+        """
+        if line.startswith(OTHER_CODE):
+            folder = line.removeprefix(OTHER_CODE)
+            if self.options.retrain:
+                raise UserError(
+                    f"{RETRAIN}: other code prepared the data in {sanitize(folder, 1000)}; delete "
+                    "this folder and repeat the command, which prepares the data again."
+                )
+            line = (
+                f"{NOTE}other code prepared the data in {folder}. New runs use these data. To "
+                "prepare them again, delete this folder and repeat the command."
+            )
+        if line.startswith(NOTE):
+            print_lines(self.console, sanitize(line, 1000))
 
     def _begin_anew(self, plan: Plan, left: Sequence[str]) -> None:
         """Reset the runs of other code, children before their parents.
@@ -211,46 +199,21 @@ class Executor:
                 if run in again:
                     self.store.run(run).begin_anew()
 
-    def freeze(
-        self, plan: Plan, estimate: Mapping[str, float], rounds: Rounds = ()
-    ) -> None:
-        """Write the records of a plan's runs, and the plan itself. See the function `freeze`."""
-        freeze(plan, self.store, estimate, rounds)
-
-    def ready(self, plan: Plan, left: Sequence[str]) -> None:
-        """Copy the code to outputs/code, and prepare the data of the runs `left`."""
-        configs = {run: plan.runs[run].config for run in left}
-        self.backend.code = self.process.code = pin(
-            plan.outputs, self.code, configs.values()
-        )
-        prepare(
-            self.console,
-            self.store,
-            self.process,
-            configs,
-            self._prepared,
-            self.backend.warm,
-            retrain=bool(self.options.retrain),
-        )
-
-    def _run(self, plan: Plan, left: Sequence[str]) -> bool:
-        """Train the runs `left` and show their progress. Return whether all are done."""
-        labels = {run: plan.runs[run].label for run in left}
-        throughput = self.throughput(plan)
-        time_left = TimeLeft(
-            self.store,
-            {run: plan.runs[run].steps for run in left},
-            lambda run: throughput.knows(plan.runs[run]),
-            lambda run: throughput.expected(plan.runs[run]),
-            lambda run, *seconds: throughput.learn(plan.runs[run], *seconds),
-        )
+    def _run(self, plan: Plan, time_left: TimeLeft) -> bool:
+        """Train the runs of `time_left` and show their progress. Return whether all are done."""
+        records = time_left.records
+        labels = {run: record.label for run, record in records.items()}
         # Runs start in the order in which the command line names their experiments.
-        order = list(plan.experiments)
+        rank = {name: place for place, name in enumerate(plan.experiments)}
         jobs = [
-            Job(run.id, run.flops, run.parent, order.index(run.names["experiment"]))
-            for run in map(plan.runs.__getitem__, left)
+            Job(run.id, run.flops, run.parent, rank[run.names["experiment"]])
+            for run in records.values()
         ]
         options = self.options
+        spent_h = 0.0
+        # Reading the hours of many runs is slow, so read them only if there is a budget.
+        if options.budget_device_hours:
+            spent_h = self.chosen_h + hours(self.store, plan.runs)
         of = " of this round" if options.decide else ""
         with (
             Display(self.console, labels, _metrics(plan), time_left, of) as display,
@@ -262,13 +225,14 @@ class Executor:
                 if state is None:
                     page.tick()
 
-            spent_h = 0.0
-            # Reading the hours of many runs is slow, so read them only if there is a budget.
-            if options.budget_device_hours:
-                spent_h = self.chosen_h + hours(self.store, plan.runs)
-            check = self.signals.check
             schedule = Schedule(
-                self.store, self.backend, jobs, options, changed, check, spent_h=spent_h
+                self.store,
+                self.backend,
+                jobs,
+                options,
+                changed,
+                self.signals.check,
+                spent_h=spent_h,
             )
             try:
                 done = schedule.execute()

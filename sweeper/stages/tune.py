@@ -39,7 +39,7 @@ from sweeper.results.table import Table, direction
 from sweeper.run.failures import hours
 from sweeper.size_server import SizeServer
 from sweeper.stages.terminal import print_lines
-from sweeper.stages.train import Executor
+from sweeper.stages.train import Executor, freeze
 from sweeper.store.attempts import Cause
 from sweeper.store.errors import invalid_value
 from sweeper.store.files import canonical
@@ -105,9 +105,8 @@ class Search:
 
         for group, one in zip(by_setting, found, strict=True):
             if one.alternative:
-                seeds |= dict.fromkeys(
-                    map(_trial, group[:FINALISTS]), len(self.tune.seeds)
-                )
+                finalists = map(_trial, group[:FINALISTS])
+                seeds |= dict.fromkeys(finalists, len(self.tune.seeds))
         if seeds != self.seeds:
             return replace(self, seeds=seeds)
 
@@ -350,12 +349,13 @@ class Tuning:
         """
         if executor.options.retrain:
             again = executor.other_code(self.trials).again
-            self._train(executor, [run for run in self.trials.runs if run in again])
+            left = [run for run in self.trials.runs if run in again]
+            executor.train(self.trials, left)
         while not self.advance():
             left = [
                 run
                 for run in executor.left(self.trials)
-                if executor.store.run(run).status().cause is not Cause.NAN
+                if self.store.run(run).status().cause is not Cause.NAN
             ]
             if not left or executor.tripped:
                 words = (
@@ -364,9 +364,9 @@ class Tuning:
                 )
                 print_lines(executor.console, words, style="bold red")
                 return None
-            self._train(executor, left)
-        executor.freeze(self.trials, {})
-        executor.chosen_h = hours(executor.store, self.trials.runs)
+            executor.train(self.trials, left)
+        freeze(self.trials, self.store, {})
+        executor.chosen_h = hours(self.store, self.trials.runs)
         assert self.judged is not None
         for name, described in self.judged.as_data()["experiments"].items():
             for line in tuned_in_words(described):
@@ -387,12 +387,16 @@ class Tuning:
         # A trial trains the same model for as many steps as a judged run of the point, so it costs
         # the same.
         planned = [point for point in self.plan.points if point.experiment == name]
-        flops = {point.run: self.plan.runs[point.run].flops for point in planned}
         runs = {canonical([point.arm, point.values]): point.run for point in planned}
+
+        def flops(ids: Collection[str]) -> int:
+            return sum(self.plan.runs[run].flops for run in ids)
+
+        every = flops({point.run for point in planned})
 
         def price(these: Iterable[Configuration], each: int) -> str:
             distinct = {runs[setting(point)] for point in these}
-            share = each * sum(map(flops.__getitem__, distinct)) / sum(flops.values())
+            share = each * flops(distinct) / every
             return f"{each * len(distinct)} trials ({share:.0%})"
 
         arms = "; ".join(
@@ -404,11 +408,6 @@ class Tuning:
             f"FLOPs as a share of the judged runs' FLOPs: {arms}; in total {price(begun, fewest)}; "
             f"at most {price(points, most)}."
         )
-
-    def _train(self, executor: Executor, left: Sequence[str]) -> None:
-        throughput = executor.throughput(self.trials)
-        estimate = throughput.estimate(self.trials.runs[run] for run in left)
-        executor.train(self.trials, left, estimate=estimate)
 
     def _following(self, name: str, table: Table) -> Search:
         """Return the search with the next trials.
@@ -435,14 +434,11 @@ class Tuning:
             described[name] = [
                 asdict(one) | {"at_end": search.ends(one.values)} for one in found
             ]
-            chosen = {
-                canonical([one.arm, one.setting]): [
-                    Chosen(values, one.trials)
-                    for values in (one.values, one.alternative)
-                    if values
-                ]
-                for one in found
-            }
+            chosen: dict[str, list[Chosen]] = {}
+            for one in found:
+                both = filter(None, (one.values, one.alternative))
+                key = canonical([one.arm, one.setting])
+                chosen[key] = [Chosen(values, one.trials) for values in both]
             configurations[name] = list(with_choices(configurations[name], chosen))
         made = replace(
             self.plan,

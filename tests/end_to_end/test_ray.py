@@ -57,7 +57,7 @@ def test_a_run_that_no_node_has_room_for_is_refused_when_it_is_planned(tmp_path)
     asked = ["-m", "model.heads=1,2", "hydra/launcher=ray", "trainer.threads=1024"]
     refused = sweep(tmp_path, *asked, "trainer.accelerator=gpu", code=2)
     assert (
-        "hydra/launcher=ray: expected a node with 1024 CPUs and 1 GPU for"
+        "hydra/launcher=ray: expected a node with {CPU: 1024, GPU: 1} for"
         in refused.stderr
     )
     assert not (tmp_path / "runs").exists()

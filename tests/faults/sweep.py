@@ -187,7 +187,7 @@ class ForkBackend(Backend):
         self._started = 0
         self._jobs: set[int] = set()
 
-    def start(self, run: Path, slot: int, after: int | None = None) -> int:
+    def start(self, run: Path, slot: int) -> int:
         """Fork the job of a frozen record; return its pid, which is its handle."""
         number = self._started
         self._started += 1

@@ -26,6 +26,7 @@ from sweeper.stages.decide import check_claims, decide
 from sweeper.stages.publish import collect_and_judge
 from sweeper.stages.sweep import sweep as whole_sweep
 from sweeper.stages.train import Executor, freeze
+from sweeper.store.changes import Changes
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
 from tests.policies import policy, shipped
@@ -59,8 +60,8 @@ class Stub(Executor):
     def fails(self, config):
         return False
 
-    def train(self, plan, left, *, estimate, rounds=()):
-        freeze(plan, self.store, estimate, rounds)
+    def train(self, plan, left, *, rounds=()):
+        freeze(plan, self.store, dict.fromkeys(left, 1.0), rounds)
         for id in sorted(left, key=lambda run: plan.runs[run].parent is not None):
             if not self.lives:
                 raise Killed
@@ -114,7 +115,8 @@ def sweep(
     plan, store = replace(planned[experiment], outputs=outputs), RunStore(outputs)
     console = Console(file=io.StringIO(), width=200)
     backend = SimpleNamespace(slots=2, device="cpu")
-    executor = Stub(console, store, None, backend, policy(**options), None, None)
+    changes = Changes.of(outputs, None)
+    executor = Stub(console, store, None, backend, policy(**options), None, changes)
     executor.lives = lives
     executor.fails = fails or executor.fails
     decide(executor, plan, {run: 1.0 for run in executor.left(plan)})

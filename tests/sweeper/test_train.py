@@ -16,11 +16,11 @@ from sweeper.run.options import SweepOptions
 from sweeper.size_server import UNKNOWN, SizeServer
 from sweeper.stages import overview
 from sweeper.stages.overview import Overview, expected_seconds
-from sweeper.stages.train import prepare
+from sweeper.stages.train import Executor
 from sweeper.store.errors import OTHER_CODE
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
-from tests.policies import launcher
+from tests.policies import launcher, policy
 from tests.refusals import refusal
 from tests.sweeper.conftest import finish
 from tests.tasks.jobs import config
@@ -135,7 +135,10 @@ def fake_process(outcome, says=""):
 
 
 def prepared(outputs, process, **options):
-    prepare(Console(), RunStore(outputs), process, {"a": config()}, set(), **options)
+    executor = Executor(
+        Console(), RunStore(outputs), process, Mock(), policy(**options), None, None
+    )
+    executor.prepare_data("a", Mock())
 
 
 def test_the_last_line_of_its_log_says_why_it_failed(tmp_path):
@@ -155,7 +158,7 @@ def test_runs_of_other_code_do_not_train_again_on_data_that_it_prepared(
     tmp_path, capsys
 ):
     words = f"{OTHER_CODE}data/text-0 (tasks/data.py changed)\n"
-    told = refusal(prepared, tmp_path, fake_process(0, words), retrain=True)
+    told = refusal(prepared, tmp_path, fake_process(0, words), retrain="changed")
     assert "text-0 (tasks/data.py changed); delete this folder" in told
     prepared(tmp_path, fake_process(0, words))
     assert "note: other code prepared" in capsys.readouterr().out

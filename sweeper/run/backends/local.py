@@ -6,7 +6,6 @@ import math
 import os
 import queue
 import re
-import shutil
 import subprocess
 import time
 from collections.abc import Sequence
@@ -21,8 +20,7 @@ from sweeper.store.cores import cores
 from sweeper.store.errors import invalid_value
 
 _TIMEOUT_S = 20.0  # nvidia-smi may hang if the driver is broken
-_GPU = re.compile(r"GPU \d+: .*\(UUID: (GPU-[^)]+)\)")
-_MIG_PART = re.compile(r"\s+MIG .*\(UUID: (MIG-[^)]+)\)")
+_UUID = re.compile(r"\(UUID: ((GPU|MIG)-[^)]+)\)")
 
 
 @dataclass
@@ -127,7 +125,7 @@ class LocalBackend(Backend):
             self.process.tell({"op": "preload", "logger": self.context.logger})
             self._warmed = True
 
-    def start(self, run: Path, slot: int, after: int | None = None) -> int:
+    def start(self, run: Path, slot: int) -> int:
         gpus = self.gpus[slot]
         self._started[gpus] = time.monotonic()
         self.warm()
@@ -161,28 +159,23 @@ def visible_gpus() -> list[str]:
     Ask nvidia-smi and not CUDA: after a process has initialized CUDA, its forked processes cannot
     use it.
     """
+    command = ["nvidia-smi", "-L"]
+    try:
+        answer = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S
+        ).stdout
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        answer = ""
     listed: list[str] = []
-    if shutil.which("nvidia-smi"):
-        try:
-            answer = subprocess.run(
-                ["nvidia-smi", "-L"],
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=_TIMEOUT_S,
-            ).stdout
-        except subprocess.TimeoutExpired:
-            answer = ""
-
-        whole = ""
-        for line in answer.splitlines():
-            if match := _GPU.match(line):
-                whole = match[1]
-                listed.append(whole)
-            elif match := _MIG_PART.match(line):
-                # List the MIG instances instead of the whole GPU. With the UUID of the GPU, CUDA
-                # would use only the first instance.
-                listed = [gpu for gpu in listed if gpu != whole] + [match[1]]
+    whole = ""
+    for uuid, kind in _UUID.findall(answer):
+        if kind == "GPU":
+            whole = uuid
+        elif whole in listed:
+            # List the MIG instances instead of the whole GPU. With the UUID of the GPU, CUDA
+            # would use only the first instance.
+            listed.remove(whole)
+        listed.append(uuid)
 
     chosen = os.environ.get(VISIBLE)
     if chosen is None:

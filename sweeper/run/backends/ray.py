@@ -6,7 +6,6 @@ not Ray, restarts failed runs. Runs write their results to files, not to Ray obj
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
 import secrets
@@ -21,7 +20,7 @@ from types import ModuleType
 from typing import Annotated, Any
 
 from sweeper.run.backend import Backend, BackendContext, Resources
-from sweeper.run.options import WORD, LimitedOptions, at_least
+from sweeper.run.options import LimitedOptions, Word, at_least
 from sweeper.run.stop import STOPS
 from sweeper.store.errors import UserError, invalid_value, sanitize
 
@@ -40,7 +39,8 @@ def backend(context: BackendContext) -> RayBackend:
     made = RayBackend(connected(options.address), context)
     # If `slots` is set, the cluster may scale automatically and have no room yet, so do not check.
     if not options.slots:
-        made.check_room()
+        for needed in context.resources:
+            made.check_room(needed)
     return made
 
 
@@ -48,7 +48,7 @@ def backend(context: BackendContext) -> RayBackend:
 class Options(LimitedOptions):
     """The options of conf/hydra/launcher/ray.yaml."""
 
-    address: Annotated[str | None, WORD]
+    address: Word
     cpus_per_device: Annotated[float | None, at_least(0)]
     gpus_per_device: Annotated[float, at_least(0)]
     slots: Annotated[int | None, at_least(1, at_most=100_000)]
@@ -61,25 +61,31 @@ class Options(LimitedOptions):
         """
         uses = needed.accelerator == "gpu" or (needed.accelerator == "auto" and gpus)
         wanted = self.gpus_per_device * needed.devices if uses else 0
-        if wanted > 1 and wanted != int(wanted):
+        if wanted > 1 and wanted % 1:
+            key, value = "hydra.launcher.gpus_per_device", self.gpus_per_device
             expected = (
                 f"a whole number, since Ray cannot reserve {wanted:g} GPUs for a run"
             )
-            raise invalid_value(
-                "hydra.launcher.gpus_per_device",
-                self.gpus_per_device,
-                expected,
-                "set it to 1",
-            )
+            raise invalid_value(key, value, expected, "set it to 1")
         cpus = needed.threads if self.cpus_per_device is None else self.cpus_per_device
         return {"num_cpus": cpus * needed.devices, "num_gpus": wanted}
 
 
 def _in_words(cpus: float, gpus: float) -> str:
-    amounts = ((cpus, "CPU"), (gpus, "GPU"))
-    return " and ".join(
-        f"{count:g} {noun}{'' if count == 1 else 's'}" for count, noun in amounts
-    )
+    return f"{{CPU: {cpus:g}, GPU: {gpus:g}}}"
+
+
+@dataclass(eq=False)
+class RayJob:
+    """The job of a run, as the handle of the backend.
+
+    Attributes:
+        actor: the actor `Place` of the run.
+        placed: Ray's reference to a call of `Place.placed`. None once the actor is on a node.
+    """
+
+    actor: Any
+    placed: Any
 
 
 class RayBackend(Backend):
@@ -88,91 +94,79 @@ class RayBackend(Backend):
     def __init__(self, ray: ModuleType, context: BackendContext) -> None:
         self._ray = ray
         self._options: Options = context.options
-        self._resources = context.resources
         self._nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        self._actors: dict[int, Any] = {}
-        # Maps Ray's reference to a call of `Place.work` to the handle of the job.
-        self._running: dict[Any, int] = {}
-        # Maps the handle of a job to Ray's reference to the call of `Place.placed`.
-        self._placing: dict[int, Any] = {}
-        self._numbers = itertools.count(1)
-        resources = context.resources
-        self.slots = self._options.slots or max(1, min(map(self._room, resources)))
-        self.device = (
-            "gpu" if any(self._request(one)["num_gpus"] for one in resources) else "cpu"
-        )
+        self._has_gpus = any(node.get("GPU") for node in self._nodes)
+        # Maps Ray's reference to a call of `Place.work` to the job.
+        self._running: dict[Any, RayJob] = {}
+        rooms = map(self._room, context.resources)
+        self.slots = self._options.slots or max(1, min(rooms))
+        requests = map(self._request, context.resources)
+        self.device = "gpu" if any(one["num_gpus"] for one in requests) else "cpu"
 
     def _request(self, needed: Resources) -> dict[str, float]:
-        return self._options.request(
-            needed, gpus=any(node.get("GPU") for node in self._nodes)
-        )
+        return self._options.request(needed, gpus=self._has_gpus)
 
     def _room(self, needed: Resources) -> int:
         """Return how many runs that need these resources fit on the nodes at the same time."""
         asked = self._request(needed)
         amounts = {"CPU": asked["num_cpus"], "GPU": asked["num_gpus"]}
-        room = (
-            [
+        room = 0
+        for node in self._nodes:
+            fits = [
                 int(node.get(resource, 0) / amount)
                 for resource, amount in amounts.items()
                 if amount
             ]
-            for node in self._nodes
+            room += min(fits, default=1)
+        return room
+
+    def check_room(self, needed: Resources) -> None:
+        """Raise UserError if no node has room for a run that needs these resources."""
+        if self._room(needed):
+            return
+        wanted = _in_words(*self._request(needed).values())
+        nodes = [
+            _in_words(node.get("CPU", 0), node.get("GPU", 0)) for node in self._nodes
+        ]
+        expected = (
+            f"a node with {wanted} for each run, but the nodes have {', '.join(nodes)}"
         )
-        return sum(min(each, default=1) for each in room)
+        remedy = (
+            "reduce trainer.devices or trainer.threads, or change trainer.accelerator"
+        )
+        raise invalid_value("hydra/launcher", "ray", expected, remedy)
 
-    def check_room(self) -> None:
-        """Raise UserError if no node has room for a run."""
-        for needed in self._resources:
-            if not self._room(needed):
-                asked = self._request(needed)
-                there = ", ".join(
-                    _in_words(node.get("CPU", 0), node.get("GPU", 0))
-                    for node in self._nodes
-                )
-                wanted = _in_words(asked["num_cpus"], asked["num_gpus"])
-                expected = (
-                    f"a node with {wanted} for each run, but the nodes have {there}"
-                )
-                remedy = "reduce trainer.devices or trainer.threads, or change trainer.accelerator"
-                raise invalid_value("hydra/launcher", "ray", expected, remedy)
-
-    def start(self, run: Path, slot: int, after: int | None = None) -> int:
-        number = next(self._numbers)
+    def start(self, run: Path, slot: int) -> RayJob:
         # Allow two concurrent calls, because `signal` has to execute while `work` waits.
-        actor = self._ray.remote(max_concurrency=2, max_restarts=0, max_task_retries=0)(
-            Place
-        )
+        remote = self._ray.remote(max_concurrency=2, max_restarts=0, max_task_retries=0)
         request = self._request(Resources.of_record(run))
-        made = actor.options(**request).remote(str(run.resolve()), str(self.code))
-        self._actors[number] = made
-        self._placing[number] = made.placed.remote()
-        self._running[made.work.remote()] = number
-        return number
+        place = remote(Place).options(**request)
+        actor = place.remote(str(run.resolve()), str(self.code))
+        job = RayJob(actor, actor.placed.remote())
+        self._running[actor.work.remote()] = job
+        return job
 
-    def begun(self, job: int) -> bool:
-        placing = self._placing.get(job)
-        if placing and self._ray.wait([placing], timeout=0)[0]:
-            del self._placing[job]
-        return job not in self._placing
+    def begun(self, job: RayJob) -> bool:
+        if job.placed and self._ray.wait([job.placed], timeout=0)[0]:
+            job.placed = None
+        return job.placed is None
 
-    def ended(self, timeout: float) -> list[int]:
+    def ended(self, timeout: float) -> list[RayJob]:
         if not self._running:
             time.sleep(timeout)
             return []
         ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=timeout)
-        numbers = [self._running.pop(reference) for reference in ready]
-        for number in numbers:
-            self._ray.kill(self._actors.pop(number))  # frees the node's resources
-            self._placing.pop(number, None)
-        return numbers
+        jobs = [self._running.pop(reference) for reference in ready]
+        for job in jobs:
+            self._ray.kill(job.actor)  # frees the node's resources
+        return jobs
 
-    def signal(self, job: int, number: int) -> None:
-        if job in self._actors and self.begun(job):
-            self._actors[job].signal.remote(int(number))
-        elif job in self._actors:
+    def signal(self, job: RayJob, number: int) -> None:
+        if self.begun(job):
+            job.actor.signal.remote(int(number))
+        else:
             # Ray has not placed the actor yet, so it cannot execute `signal`.
-            self._ray.kill(self._actors[job])
+            self._ray.kill(job.actor)
 
 
 class Place:
@@ -244,14 +238,9 @@ def connected(address: str | None) -> ModuleType:
         ) from None
     except Exception as error:
         # If there is no cluster, Ray may raise an exception of any class.
-        failed = (
-            "Ray cannot start on this machine"
-            if address is None
-            else "the Ray cluster cannot be reached"
-        )
         raise UserError(
-            f"hydra.launcher.address={sanitize(address)}: {failed} ({sanitize(error, 160)}); "
-            "set it to the address of a running cluster."
+            f"hydra.launcher.address={sanitize(address)}: Ray cannot be started or reached "
+            f"({sanitize(error, 160)}); set it to the address of a running cluster."
         ) from error
 
     # ray.init replaces the sweep's signal handlers, so restore them.

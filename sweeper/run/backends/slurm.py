@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from sweeper.run.backend import Backend, BackendContext
-from sweeper.run.options import LINES, WORD, LimitedOptions, at_least
+from sweeper.run.options import LimitedOptions, Lines, PositiveInt, Word, at_least
 from sweeper.store.errors import invalid_value
 
 
@@ -16,25 +16,25 @@ from sweeper.store.errors import invalid_value
 class Options(LimitedOptions):
     """The options of conf/hydra/launcher/slurm.yaml."""
 
-    partition: Annotated[str | None, WORD]
-    account: Annotated[str | None, WORD]
-    qos: Annotated[str | None, WORD]
-    constraint: Annotated[str | None, WORD]
-    reservation: Annotated[str | None, WORD]
-    nodelist: Annotated[str | None, WORD]
-    exclude: Annotated[str | None, WORD]
-    gres: Annotated[str | None, WORD]
-    mail_type: Annotated[str | None, WORD]
-    mail_user: Annotated[str | None, WORD]
-    timeout_min: Annotated[int, at_least(1)]
+    partition: Word
+    account: Word
+    qos: Word
+    constraint: Word
+    reservation: Word
+    nodelist: Word
+    exclude: Word
+    gres: Word
+    mail_type: Word
+    mail_user: Word
+    timeout_min: PositiveInt
     mem_gb: Annotated[float | None, at_least(0.1)]
     cpus_per_device: Annotated[int | None, at_least(1)]
     gpus_per_device: Annotated[int, at_least(0)]
-    setup: Annotated[list[str], LINES]
-    jobs: Annotated[int, at_least(1)]
-    runs_per_job: Annotated[int, at_least(1)]
-    array_parallelism: Annotated[int, at_least(1)]
-    signal_delay_s: Annotated[int, at_least(1)]
+    setup: Lines
+    jobs: PositiveInt
+    runs_per_job: PositiveInt
+    array_parallelism: PositiveInt
+    signal_delay_s: PositiveInt
     max_num_timeout: Annotated[int, at_least(0)]
     poll_s: Annotated[float, at_least(0.1)]
 

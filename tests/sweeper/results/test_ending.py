@@ -210,16 +210,6 @@ def test_the_last_lines_suggest_what_works_with_the_logger_of_the_newest_sweep(
     assert f"    python -m sweeper collect grid {option}" in ended(tmp_path, "grid")
 
 
-def test_the_last_lines_say_in_which_groups_of_wandb_the_runs_are(tmp_path):
-    mirrored(by_hand({"model.heads": [2, 3]}, "mine"), "mine").write(tmp_path)
-    mirrored(by_hand({"model.heads": [2, 3, 5]}), "grid").write(tmp_path)
-    [line] = [one for one in ended(tmp_path, "grid") if "Weights & Biases: " in one]
-    where = "2 of 6 in the group grid, 4 in the group mine, which planned them first."
-    assert where in line
-    assert "Once uploaded, python -m sweeper dashboard grid gives" in line
-    assert not any("in the group" in line for line in ended(tmp_path, "mine"))
-
-
 @pytest.fixture
 def living(tmp_path, monkeypatch):
     """Return the live page of an unfinished sweep with two slots, and its fake clock."""

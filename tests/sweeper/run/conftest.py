@@ -22,14 +22,13 @@ class FakeBackend(Backend):
     device, poll_s = "cpu", 0.0
 
     def __init__(self, store, story, slots):
-        self.words, self.after = {}, {}
+        self.words = {}
         self.store, self.story, self.slots = store, story, slots
         self.started, self.running, self.signals, self.busiest = "", deque(), [], 0
 
-    def start(self, run, slot, after=None):
+    def start(self, run, slot):
         assert slot not in {s for _, _, s in self.running}
         self.started += run.name
-        self.after[run.name] = after
         self.running.append((len(self.started), run, slot))
         self.busiest = max(self.busiest, len(self.running))
         return len(self.started)

@@ -3,14 +3,15 @@
 import io
 import re
 from functools import partial
+from unittest.mock import Mock
 
 import pytest
 from rich.console import Console
 
-from sweeper.run import progress
 from sweeper.run.makespan import makespan
-from sweeper.run.progress import AFTER, PACE_S, Display, TimeLeft
 from sweeper.run.schedule import Phase
+from sweeper.stages import progress
+from sweeper.stages.progress import AFTER, PACE_S, Display, TimeLeft
 from sweeper.stages.terminal import PIPE_WIDTH
 from sweeper.store.runs import Taken
 
@@ -50,14 +51,13 @@ class Story:
 
     def begin(self):
         """Start to estimate the time left. Tests repeat it after events of an earlier sweep."""
-        self.left = TimeLeft(
-            self.store,
-            dict.fromkeys(self.runs, STEPS),
-            lambda run: True,
-            lambda run: WHOLE,
-            lambda *learned: self.learned.append(learned),
-            lambda: self.now,
+        throughput = Mock(
+            knows=lambda run: True,
+            expected=lambda run: WHOLE,
+            learn=lambda run, *learned: self.learned.append((run.id, *learned)),
         )
+        records = {name: Mock(id=name, steps=STEPS) for name in self.runs}
+        self.left = TimeLeft(self.store, records, throughput, lambda: self.now)
         self.note = self.left.note
 
     def show(self, *, terminal):
@@ -136,7 +136,7 @@ def test_a_run_that_is_watched_tells_its_pace_and_in_the_end_what_it_took(story)
     attempt.finish("done")
     one.now += 1
     one.phase("a", "done", handle=None)
-    assert one.learned[1:] == [("a", 5.5, 2.0, 1.0)]
+    assert one.learned[1:] == [("a", 5.5, 2.0)]
     assert one.told() == 0
 
 

@@ -112,15 +112,6 @@ def test_what_failed_before_or_while_a_sweep_is_stopped_has_failed(tell):
     assert phases(schedule) == {**ended, "d": "waiting"}
 
 
-def test_a_queue_is_given_children_while_their_parent_is_under_way(tell):
-    jobs = [job("p"), job("c", 1.0, "p")]
-    schedule, queue = tell(jobs)
-    queue.queues = True
-    assert schedule.execute()
-    assert queue.started == "pc"
-    assert queue.after == {"p": None, "c": 1}
-
-
 @pytest.fixture
 def living(tell, store):
     """Return a function that makes the schedule of a run whose jobs do not end by themselves."""
@@ -254,19 +245,6 @@ def test_a_run_out_of_gpu_memory_is_started_again_with_half_the_rows_at_a_time(
     attempts = schedule.store.run("a").attempts()
     assert [one.info()["micro_batches"] for one in attempts] == tried
     assert any("uses 4 micro-batches" in reason for reason in said) == again
-
-
-def test_what_a_queue_dropped_is_blocked_by_its_parent_or_handed_in_again(tell):
-    """A job that is "dropped" has no attempt, because the queue never started it."""
-    jobs = [job("p", 1), job("c", 9, "p"), job("q", 1), job("d", 9, "q")]
-    again = {"q": ["interrupted", "done"], "d": ["dropped", "done"]}
-    story = {"p": ["nan"], "c": ["dropped"], **again}
-    schedule, queue = tell(jobs, slots=4, story=story)
-    queue.queues = True
-    assert not schedule.execute()
-    assert phases(schedule) == {"p": "failed", "c": "blocked", "q": "done", "d": "done"}
-    assert schedule.states["c"].reason == "its parent p failed"
-    assert queue.started.count("d") == 2
 
 
 def test_what_only_the_engine_knows_ends_a_run_that_would_be_tried_again(tell):

@@ -50,12 +50,11 @@ class Cluster:
         self.backend = SlurmBackend(context)
         monkeypatch.setattr(self.backend, "_submit_runs", self._submit)
 
-    def _submit(self, jobs, needed, held_by):
+    def _submit(self, jobs, needed):
         if len(jobs) > self.room - len(self.states):
             raise NotNow("sbatch refused the job: QOSMaxSubmitJobPerUserLimit")
         new = [next(self._ids) for _ in jobs]
-        held = held_by and f" after {held_by}"
-        self.submitted += ["".join(run.name for run in runs) + held for runs in jobs]
+        self.submitted += ["".join(run.path.name for run in runs) for runs in jobs]
         self.states |= dict.fromkeys(new, "RUNNING")
         return new
 
@@ -64,10 +63,10 @@ class Cluster:
             return None
         return {job: (state, "batch") for job, state in self.states.items()}
 
-    def start(self, name, after=None, **keys):
+    def start(self, name, **keys):
         run = freeze(self.outputs, keys, name)
         slot = self.backend.grant(Job(name, 1.0), [*range(50)])
-        return None if slot is None else self.backend.start(run.path, slot, after)
+        return None if slot is None else self.backend.start(run.path, slot)
 
     def start_all(self, names):
         """Start a run of each name, and return their handles."""
@@ -97,56 +96,24 @@ def test_jobs_that_are_refused_are_submitted_when_there_is_room(cluster):
     assert slurm.backend.note == ""
 
 
-def family(slurm):
-    """Start a parent and its child. Return their handles."""
-    parent = slurm.start("p")
-    child = slurm.start("c", after=parent)
-    slurm.poll()
-    slurm.poll()
-    return parent, child
-
-
-def test_a_child_is_submitted_behind_its_parent_and_never_before(cluster):
-    slurm = cluster(room=0)
-    parent, child = family(slurm)
-    assert slurm.submitted == []
-    slurm.room = 9
-    slurm.poll()
-    slurm.poll()
-    assert slurm.submitted == ["p", "c after 1"]
-    slurm.states |= {"1": "FAILED", "2": "CANCELLED"}
-    assert slurm.poll() == [parent, child]
-    # Slurm cancelled the child, not a user, so it may start again.
-    assert slurm.backend.exit_reason(child) == ""
-
-
-def test_a_child_that_a_user_cancelled_does_not_start_again(cluster):
+def test_a_run_that_a_user_cancelled_does_not_start_again(cluster):
     slurm = cluster()
-    _, child = family(slurm)
-    slurm.states["2"] = "CANCELLED"
-    assert slurm.poll() == [child]
-    assert "was cancelled" in slurm.backend.exit_reason(child)
-
-
-def test_a_child_whose_parent_failed_before_there_was_room_is_not_submitted(cluster):
-    slurm = cluster(room=1)
-    parent, child = family(slurm)
-    slurm.states["1"] = "FAILED"
-    assert slurm.poll() == [parent]
-    slurm.room = 9
-    assert slurm.poll() == [child]
-    assert slurm.submitted == ["p"]
+    handle = slurm.start("a")
+    slurm.poll()
+    slurm.states["1"] = "CANCELLED"
+    assert slurm.poll() == [handle]
+    assert "was cancelled" in slurm.backend.exit_reason(handle)
 
 
 @pytest.mark.parametrize("state", ["PREEMPTED", "NODE_FAIL", "BOOT_FAIL"])
 def test_a_job_that_the_cluster_took_away_is_submitted_again(cluster, state):
     slurm = cluster()
-    _, child = family(slurm)
-    slurm.states |= {"1": state, "2": "CANCELLED"}
-    assert slurm.poll() == [child]
-    assert slurm.backend.exit_reason(child) == ""
+    slurm.start("a")
     slurm.poll()
-    assert slurm.submitted[2:] == ["p"]
+    slurm.states["1"] = state
+    assert slurm.poll() == []
+    slurm.poll()
+    assert slurm.submitted == ["a", "a"]
 
 
 def test_as_many_runs_share_a_job_as_are_asked_for(cluster):
@@ -160,15 +127,13 @@ def test_as_many_runs_share_a_job_as_are_asked_for(cluster):
 
 def test_only_alike_runs_share_a_job(cluster):
     slurm = cluster(runs_per_job=3)
-    parent = slurm.start("p")
-    slurm.start("c", after=parent)
+    slurm.start("p")
     slurm.start("t", **{"trainer.threads": 2})
     slurm.start("o")
     for name in "nm":
         slurm.start(name, **{"trainer.num_nodes": 2})
     slurm.poll()
-    slurm.poll()
-    assert slurm.submitted == ["po", "t", "n", "m", "c after 1"]
+    assert slurm.submitted == ["po", "t", "n", "m"]
 
 
 def test_no_more_jobs_wait_than_the_cluster_takes(cluster):
@@ -283,14 +248,11 @@ def test_sbatch_is_asked_for_what_a_run_takes(tmp_path, monkeypatch):
     options = launcher(
         "slurm", timeout_min=7, mem_gb=1.5, partition="p", signal_delay_s=5
     )
-    gpus = request(
-        options, Resources("auto", devices=3, nodes=2, threads=5), tmp_path, "17"
-    )
-    held = {"dependency": "afterok:17", "kill-on-invalid-dep": "yes"}
+    gpus = request(options, Resources("auto", devices=3, nodes=2, threads=5), tmp_path)
     assert gpus == {
         "time": 7, "partition": "p", "setup": [], "signal_delay_s": 5, "array_parallelism": 256,
         "nodes": 2, "ntasks_per_node": 1, "cpus_per_task": 15, "mem": "1536MB", "gpus_per_node": 3,
-        "additional_parameters": {"chdir": str(tmp_path), "requeue": True, **held},
+        "additional_parameters": {"chdir": str(tmp_path), "requeue": True},
     }  # fmt: skip
     own = {"gres": "gpu:a100:2", "exclude": "n[03,17]"}
     typed = replace(launcher("slurm"), **own, reservation="course")
@@ -327,6 +289,11 @@ def test_a_refusal_ends_a_sweep_unless_a_later_submission_may_succeed(
 def test_the_accounts_tell_how_a_job_ended_that_the_queue_forgot(program):
     program("sacct", "7|CANCELLED by 0")
     assert slurm_module.read_accounts(["7"]) == {"7": "CANCELLED"}
+
+
+def test_the_queue_may_hold_jobs_with_any_name(program):
+    program("squeue", "7|RUNNING|own\n8|PENDING|a | b\n")
+    assert slurm_module.queue() == {"7": ("RUNNING", "own"), "8": ("PENDING", "a | b")}
 
 
 @pytest.mark.parametrize("value", ["", "a\nb"])

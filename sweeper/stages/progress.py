@@ -1,14 +1,13 @@
 """The progress of a schedule: the time left, and the display in a terminal or a log.
 
 `TimeLeft` measures the duration of each finished run and, after PACE_S seconds, the speed of each
-running job. It passes the measurements to a function `learn`, which improves the estimates.
+running job. It passes the measurements to a `Throughput`, which improves the estimates.
 """
 
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -16,10 +15,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from sweeper.plan.throughput import Throughput
 from sweeper.run.makespan import makespan, remaining, share_done
 from sweeper.run.schedule import JobState, Phase, Schedule, counts
 from sweeper.store.numbers import clock
-from sweeper.store.runs import RunStore, Taken
+from sweeper.store.records import Record
+from sweeper.store.runs import RunStore
 
 # This fraction of a run's overhead comes after its last training step, mostly for evaluation.
 AFTER = 0.85
@@ -27,13 +28,6 @@ PACE_S = 3.0  # observe a run for this long before using its speed
 HEARTBEAT_S = 60.0  # print a line to a log at least this often
 BAR_WIDTH = 40
 REST = 20  # if an estimate took t seconds to compute, reuse it for REST * t seconds
-
-Learn = Callable[[str, float, float | None, float], None]
-"""A function `learn(run, training, overhead, share)` that updates the estimates.
-
-The run trained the fraction `share` of its steps in `training` seconds. `overhead` is how many
-seconds everything else took, such as the start and the evaluation, or None for a running job.
-"""
 
 
 @dataclass
@@ -46,14 +40,12 @@ class _Running:
         share: the fraction of the steps that was done at the time `at`.
         overhead: the fraction of the overhead (start and evaluation) that was left at `at`.
         first: the time of the first reported step, and the fraction of steps done then.
-        heartbeat: the newest heartbeat.
     """
 
     at: float
     share: float
     overhead: float = 1.0
     first: tuple[float, float] | None = None
-    heartbeat: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -62,28 +54,24 @@ class TimeLeft:
 
     Attributes:
         store: the store of the runs.
-        steps: the number of training steps of each run.
-        knows: a function that returns whether the duration of a run can be estimated.
-        expected: a function that returns the expected duration of a run.
-        learn: a function that receives measured times.
+        records: the record of each run.
+        throughput: the estimator of the durations, which learns from measured times.
         clock: a function that returns the time in seconds.
     """
 
     store: RunStore
-    steps: Mapping[str, int]
-    knows: Callable[[str], bool]
-    expected: Callable[[str], Taken]
-    learn: Learn
+    records: Mapping[str, Record]
+    throughput: Throughput
     clock: Callable[[], float] = time.monotonic
     _running: dict[str, _Running] = field(default_factory=dict)
     _end: float | None = None
     _due: float = 0.0
 
     def __post_init__(self) -> None:
-        self._shares = {
-            run: share_done(self.store.run(run), count)
-            for run, count in self.steps.items()
-        }
+        self._shares = {run: self._share_done(run) for run in self.records}
+
+    def _share_done(self, run: str) -> float:
+        return share_done(self.store.run(run), self.records[run].steps)
 
     def note(self, state: JobState) -> None:
         """Start or stop measuring a job that changed its phase."""
@@ -93,35 +81,34 @@ class TimeLeft:
         if state.phase is Phase.RUNNING:
             self._running[run] = _Running(self.clock(), self._shares[run])
         elif state.phase is Phase.WAITING:
-            self._shares[run] = share_done(self.store.run(run), self.steps[run])
+            self._shares[run] = self._share_done(run)
         elif state.phase is Phase.DONE:
             result = self.store.run(run).result() or {}
             training, overhead = result.get("seconds"), result.get("overhead_seconds")
             if training is not None:
-                self.learn(run, training, overhead, 1.0)
+                self.throughput.learn(self.records[run], training, overhead)
 
     def follow(self, states: Mapping[str, JobState]) -> None:
-        """Record the newest heartbeats of the running jobs."""
+        """Measure the speed of the running jobs from their newest heartbeats."""
         now = self.clock()
         for run, job in self._running.items():
-            status = states[run].status
-            job.heartbeat = (status and status.heartbeat) or {}
-            share = job.heartbeat.get("step", 0) / max(self.steps[run], 1)
+            record = self.records[run]
+            share = states[run].heartbeat.get("step", 0) / max(record.steps, 1)
             if not share or (job.first and share == job.share):
                 continue
             job.at, job.share, job.overhead = now, share, AFTER
             job.first = job.first or (now, share)
-            seconds = now - job.first[0]
-            if seconds >= PACE_S:
-                self.learn(run, seconds, None, share - job.first[1])
+            began, first_share = job.first
+            if now - began >= PACE_S:
+                self.throughput.learn(record, now - began, None, share - first_share)
 
-    def heartbeat(self, run: str) -> Mapping[str, Any]:
-        """Return the last heartbeat of a running job that `follow` recorded."""
-        return self._running[run].heartbeat
+    def knows(self, run: str) -> bool:
+        """Return whether the duration of a run can be estimated."""
+        return self.throughput.knows(self.records[run])
 
     def of_run(self, run: str) -> float:
         """Return the seconds until a running job ends."""
-        job, whole = self._running[run], self.expected(run)
+        job, whole = self._running[run], self.throughput.expected(self.records[run])
         left = whole.training * (1 - job.share) + whole.overhead * job.overhead
         return max(0.0, left - (self.clock() - job.at))
 
@@ -129,23 +116,27 @@ class TimeLeft:
         """Return the seconds until all jobs have ended; None if a run's duration is unknown."""
         now = self.clock()
         if now >= self._due:
-            waiting = {
-                run: (
-                    remaining(self.expected(run), self._shares[run]),
-                    state.job.parent,
-                )
-                for run, state in schedule.states.items()
-                if state.phase is Phase.WAITING
-            }
-            # If the schedule starts no more jobs, do not count the waiting jobs.
-            if schedule.stopping or schedule.breaker.tripped:
-                waiting = {}
-            under_way = {run: self.of_run(run) for run in self._running}
-            self._end = None
-            if all(map(self.knows, [*waiting, *under_way])):
-                self._end = now + makespan(under_way, waiting, schedule.backend.slots)
+            self._end = self._estimate_end(schedule, now)
             self._due = now + REST * (self.clock() - now)
         return None if self._end is None else max(0.0, self._end - now)
+
+    def _estimate_end(self, schedule: Schedule, now: float) -> float | None:
+        waiting = [
+            state.job
+            for state in schedule.states.values()
+            if state.phase is Phase.WAITING
+        ]
+        # If the schedule starts no more jobs, do not count the waiting jobs.
+        if schedule.stopping or schedule.breaker.tripped:
+            waiting = []
+        if not all(map(self.knows, [*self._running, *(job.run for job in waiting)])):
+            return None
+        under_way = {run: self.of_run(run) for run in self._running}
+        following = {}
+        for job in waiting:
+            whole = self.throughput.expected(self.records[job.run])
+            following[job.run] = remaining(whole, self._shares[job.run]), job.parent
+        return now + makespan(under_way, following, schedule.backend.slots)
 
 
 @dataclass
@@ -168,9 +159,6 @@ class Display(ExitStack):
     metrics: Mapping[str, str]
     time_left: TimeLeft
     of: str = ""
-    _begun: dict[str, float] = field(
-        default_factory=dict
-    )  # start times of running jobs
     _noted: str = ""
     _live: Live | None = None
 
@@ -196,21 +184,15 @@ class Display(ExitStack):
         if state is None:
             self.time_left.follow(schedule.states)
             note = schedule.backend.note
-            # Print a note to a log only once.
-            if note and note != self._noted and not self._live:
+            # Print a note only once.
+            if note and note != self._noted:
                 self._line(Text(f"waiting: {note}", style="yellow"))
             self._noted = note
         else:
             self.time_left.note(state)
             if state.phase is not Phase.RUNNING:
-                begun = self._begun.pop(state.job.run, None)
-                seconds = None if begun is None else self._now() - begun
-                self._print_ended(schedule, state, seconds)
+                self._print_ended(schedule, state)
 
-        for run, job in schedule.states.items():
-            runs = job.phase is Phase.RUNNING and run not in self._begun
-            if runs and (job.handle is None or schedule.backend.begun(job.handle)):
-                self._begun[run] = self._now()
         if self._live:
             self._live.update(self._table(schedule), refresh=True)
         elif self._now() - self._printed >= HEARTBEAT_S:
@@ -219,45 +201,35 @@ class Display(ExitStack):
     def _now(self) -> float:
         return self.time_left.clock()
 
-    def _print_ended(
-        self, schedule: Schedule, state: JobState, seconds: float | None
-    ) -> None:
-        """Print a line for a run that is done, failed, or will start again.
-
-        `seconds` is the duration of the run in this sweep, or None if it did not run.
-        """
-        name = self.labels[state.job.run]
+    def _print_ended(self, schedule: Schedule, state: JobState) -> None:
+        """Print a line for a run that is done, failed, or will start again."""
         done = counts(schedule.states)[Phase.DONE]
-        place = f"[{done}/{len(schedule.states)}]"
+        word = "again" if state.phase is Phase.WAITING else state.phase
+        before = f"[{done}/{len(schedule.states)}] {word:8} "
         if state.phase is Phase.DONE:
-            line = self._done_line(
-                schedule, state.job.run, f"{place} done     ", seconds
-            )
-        elif state.phase is Phase.WAITING:
-            line = Text(f"{place} again    {name}  {state.reason}", style="yellow")
+            self._line(self._done_line(schedule, state.job.run, before))
         else:
-            style = "yellow" if state.phase is Phase.STOPPED else "red"
-            line = Text(f"{place} {state.phase:8} {name}  {state.reason}", style=style)
-        self._line(line)
+            failed = state.phase in (Phase.FAILED, Phase.BLOCKED)
+            words = f"{before}{self.labels[state.job.run]}  {state.reason}"
+            self._line(Text(words, style="red" if failed else "yellow"))
 
-    def _done_line(
-        self, schedule: Schedule, run: str, before: str, seconds: float | None
-    ) -> Text:
+    def _done_line(self, schedule: Schedule, run: str, before: str) -> Text:
         """Return the line of a done run, with name, metric and duration."""
         metric = self.metrics[run]
         result = schedule.store.run(run).result() or {}
         value = result.get("metrics", {}).get(metric)
+        training = result.get("seconds")
         after = "" if value is None else f"  {metric} {value:.4g}"
-        if seconds is not None:
-            after += f"  {clock(seconds)}"
-        # The live display has the time left below its table.
-        if not self._live:
-            after += self._left(schedule)
+        if training is not None:
+            after += f"  {clock(training + result.get('overhead_seconds', 0))}"
         label = Text(self.labels[run])
         if self._live:
             # Shorten the label, so that the line fits the terminal.
             room = self.console.width - len(before) - len(after)
             label.truncate(max(BAR_WIDTH, room), overflow="ellipsis")
+        else:
+            # The live display has the time left below its table.
+            after += self._left(schedule)
         return Text(f"{before}{label}{after}", style="green")
 
     def _line(self, line: Text) -> None:
@@ -273,37 +245,30 @@ class Display(ExitStack):
         table.add_column("running")
         for column in ("step", "loss", "tokens/s", "left"):
             table.add_column(column, justify="right", no_wrap=True)
-        for run, state in schedule.states.items():
+        for state in schedule.states.values():
             if state.phase is Phase.RUNNING:
-                table.add_row(*self._row(run))
-        below = [Text(f"waiting: {self._noted}", style="yellow")] if self._noted else []
+                table.add_row(*self._row(schedule, state))
 
-        bar = Table.grid(padding=(0, 1))
         done = counts(schedule.states)[Phase.DONE]
-        bar.add_row(
-            ProgressBar(
-                len(schedule.states),
-                done,
-                width=min(BAR_WIDTH, self.console.width // 3),
-            ),
-            Text(self._totals(schedule), style="bold"),
-        )
-        return Group(table, *below, bar)
+        width = min(BAR_WIDTH, self.console.width // 3)
+        bar = ProgressBar(len(schedule.states), done, width=width)
+        below = Table.grid(padding=(0, 1))
+        below.add_row(bar, Text(self._totals(schedule), style="bold"))
+        return Group(table, below)
 
-    def _row(self, run: str) -> list[Text | str]:
+    def _row(self, schedule: Schedule, state: JobState) -> list[Text | str]:
         """Return the row of a running job, with name, step, loss, speed and time left."""
-        heartbeat = self.time_left.heartbeat(run)
+        run, heartbeat = state.job.run, state.heartbeat
         step, steps = heartbeat.get("step", 0), heartbeat.get("steps", 0)
-        waits = "starting" if run in self._begun else "queued"
-        at = f"{step:,} / {steps:,}" if step else heartbeat.get("phase") or waits
+        queued = state.handle is not None and not schedule.backend.begun(state.handle)
+        phase = heartbeat.get("phase") or ("queued" if queued else "starting")
         speed, loss = heartbeat.get("tokens_per_second"), heartbeat.get("loss")
-        left = clock(self.time_left.of_run(run)) if self.time_left.knows(run) else "-"
         return [
             Text(self.labels[run], no_wrap=True, overflow="ellipsis"),
-            at,
+            f"{step:,} / {steps:,}" if step else phase,
             f"{loss:.3f}" if isinstance(loss, float) else "-",
             f"{speed:,.0f}" if isinstance(speed, int | float) else "-",
-            left,
+            clock(self.time_left.of_run(run)) if self.time_left.knows(run) else "-",
         ]
 
     def _totals(self, schedule: Schedule) -> str:
