@@ -167,7 +167,7 @@ class Executor:
 
     def throughput(self, plan: Plan) -> Throughput:
         """Return an estimator of training times that has learned from finished runs."""
-        return measured(plan, self.store, self.backend)
+        return measured(plan, self.store, self.backend.device)
 
     def train(
         self,
