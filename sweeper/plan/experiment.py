@@ -498,8 +498,7 @@ def _check_match(where: str, match: Match, others: Sequence[Arm]) -> None:
         raise invalid_value(f"{where}.to", target, expected, "leave them out")
     targets = [arm.name for arm in others if not arm.match]
     if not is_size and target not in targets:
-        names = ", ".join(targets)
-        expected = f"a number from 1 to 1e18, or an arm without a match ({names})"
+        expected = "a number from 1 to 1e18, or the name of an arm without a match"
         raise invalid_value(f"{where}.to", target, expected, "correct it")
 
 

@@ -74,11 +74,12 @@ class Planner:
         for name, experiment in experiments.items():
             _check_results(experiment, found[name], facts)
 
-        notes = [
-            note
+        sentences = [
+            _replaced(point, command_line, self.composer)
             for points in found.values()
-            for note in _replaced(points, command_line, self.composer)
+            for point in points
         ]
+        notes = [*dict.fromkeys(filter(None, sentences))]
         unseeded = Plan(scale, outputs, experiments, texts, found, notes=notes)
         plan = with_seeds(unseeded, {})
         for run in plan.runs.values():
@@ -121,9 +122,14 @@ class Planner:
             check(experiment)
             _check_interpolations(experiment, template)
             experiment.seeds = list(dict.fromkeys(experiment.seeds))
+        self._check_points(found)
+        return found
+
+    def _check_points(self, experiments: Mapping[str, Experiment]) -> None:
+        """Raise UserError if the experiments have more than `max_runs` points."""
         points = sum(
             len(experiment.seeds) * math.prod(map(len, arm.grid.values()))
-            for experiment in found.values()
+            for experiment in experiments.values()
             for arm in experiment.arms.values()
         )
         if points > self.max_runs:
@@ -133,7 +139,6 @@ class Planner:
                 f"hydra.sweeper.max_runs={self.max_runs:,}; sweep fewer values or raise "
                 "hydra.sweeper.max_runs."
             )
-        return found
 
     def _shipped(self, yaml: str, command_line: CommandLine, scale: str) -> Experiment:
         """Return the experiment of conf/experiment/<yaml>.yaml, changed by the command line."""
@@ -232,32 +237,28 @@ def _texts(points: Sequence[Configuration], facts: Facts) -> str:
 
 
 def _replaced(
-    points: Iterable[Configuration], command_line: CommandLine, composer: Composer
-) -> list[str]:
-    """Return a sentence for each chosen optimizer whose values the task or the scale replaces.
+    point: Configuration, command_line: CommandLine, composer: Composer
+) -> str:
+    """Return a sentence if the task or the scale replaces values of a chosen optimizer, else "".
 
     Hydra composes the task and the scale after the optimizer, and they may set its keys.
     """
-    notes: dict[str, None] = {}
-    for point in points:
-        settings = {**command_line.values, **point.arm.set, **point.values}
-        option = settings.get("optimizer")
-        if option is None or point.config.get("parent"):
-            continue  # a fine-tuning uses the settings of its own task
-        config = leaves(point.config)
-        replaced = {
-            key: value
-            for key, value in composer.listed("optimizer", str(option)).items()
-            if key not in settings and config.get(key) != value
-        }
-        if replaced:
-            instead = describe_values({key: config.get(key) for key in replaced})
-            note = (
-                f"The task and the scale replace values of optimizer={option} by {instead}; to "
-                "keep a value, set its key on the command line."
-            )
-            notes[note] = None
-    return [*notes]
+    settings = {**command_line.values, **point.arm.set, **point.values}
+    option = settings.get("optimizer")
+    if option is None or point.config.get("parent"):
+        return ""  # a fine-tuning uses the settings of its own task
+    config = leaves(point.config)
+    instead = {
+        key: config.get(key)
+        for key, value in composer.listed("optimizer", str(option)).items()
+        if key not in settings and config.get(key) != value
+    }
+    if not instead:
+        return ""
+    return (
+        f"The task and the scale replace values of optimizer={option} by "
+        f"{describe_values(instead)}; to keep a value, set its key on the command line."
+    )
 
 
 def _check_results(

@@ -1,5 +1,6 @@
 """Estimate how long a run takes, from its FLOPs and the measured speed of similar runs."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
 from statistics import median
@@ -23,6 +24,9 @@ ENOUGH = 0.05
 # models can take 100 times as long for each FLOP.
 COMPARABLE = 1 / 30
 
+Group = dict[str, tuple[int, float]]
+"""The FLOPs and the measured value of similar runs, by run id, from the oldest to the newest."""
+
 
 class Throughput:
     """An estimator of how long runs take on one kind of device, based on measured runs.
@@ -42,11 +46,10 @@ class Throughput:
     def __init__(self, assumed: float = 0.0) -> None:
         self._assumed = assumed
         # The seconds per FLOP of training, and the seconds of overhead (start and evaluation). Both
-        # dicts have the form {name of a group of similar runs: {run id: measured value}}.
-        self._per_flop: dict[str, dict[str, float]] = {}
-        self._overhead: dict[str, dict[str, float]] = {}
+        # dicts are keyed by the name of a group of similar runs.
+        self._per_flop: dict[str, Group] = defaultdict(dict)
+        self._overhead: dict[str, Group] = defaultdict(dict)
         self._similar: dict[str, list[str]] = {}  # maps a run id to the run's groups
-        self._flops: dict[str, int] = {}  # maps the id of a measured run to its FLOPs
 
     def knows(self, run: Record) -> bool:
         """Return whether the training time of a run can be estimated."""
@@ -79,29 +82,24 @@ class Throughput:
         """Return the expected seconds of training, by run id. Leave out runs of unknown speed."""
         return {run.id: self.expected(run).training for run in runs if self.knows(run)}
 
-    def _note(
-        self, known: dict[str, dict[str, float]], run: Record, value: float
-    ) -> None:
-        self._flops[run.id] = run.flops
+    def _note(self, known: dict[str, Group], run: Record, value: float) -> None:
         for name in self._groups(run):
-            group = known.setdefault(name, {})
+            group = known[name]
             # Remove the old value first, so that the dict stays sorted from the oldest value to the
             # newest.
             group.pop(run.id, None)
-            group[run.id] = value
+            group[run.id] = (run.flops, value)
             if len(group) > NEWEST:
                 del group[next(iter(group))]
 
-    def _median(
-        self, known: dict[str, dict[str, float]], run: Record, default: float
-    ) -> float:
+    def _median(self, known: dict[str, Group], run: Record, default: float) -> float:
         *similar, everything = self._groups(run)
         for name in similar:
-            if name in known:
-                return median(known[name].values())
+            if group := known[name]:
+                return median(value for _, value in group.values())
         least = COMPARABLE * run.flops
-        others = known.get(everything, {}).items()
-        comparable = [value for other, value in others if self._flops[other] >= least]
+        others = known[everything].values()
+        comparable = [value for flops, value in others if flops >= least]
         return median(comparable) if comparable else default
 
     def _groups(self, run: Record) -> list[str]:
