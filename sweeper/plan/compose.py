@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,8 +25,6 @@ OPEN = "model.options."
 """The prefix of keys that no yaml lists. The model's architecture checks these keys."""
 # Top-level keys that only the sweep reads. The config of a run leaves them out.
 NOT_PART_OF_A_RUN = ("name", "experiment", "scale", "paths", "metric")
-# The start of an interpolation, unless a backslash escapes it.
-_START = re.compile(r"(?<!\\)\$\{")
 
 
 @dataclass
@@ -84,9 +81,7 @@ class Composer:
 
     def hydra(self, overrides: Iterable[str]) -> dict[str, Any]:
         """Return the section `hydra`, which has the options of the sweeper and the launcher."""
-        section = self.compose(overrides)._get_node("hydra")
-        assert isinstance(section, DictConfig)
-        return _plain(section)
+        return _plain(self.compose(overrides).hydra)
 
     def base(self, overrides: Iterable[str]) -> RunTemplate:
         """Compose the config of runs with these overrides, and return it as a template.
@@ -112,12 +107,14 @@ class RunTemplate:
 
     @cached_property
     def resolved(self) -> Mapping[str, Any]:
-        """The config with resolved interpolations, including the keys in `NOT_PART_OF_A_RUN`.
-
-        The arms of an experiment keep their interpolations. `run` resolves them for each point.
-        """
-        whole = {key: _escaped_arms(value) for key, value in self._whole.items()}
+        """The config with resolved interpolations, without the section `experiment`."""
+        whole = {k: v for k, v in self._whole.items() if k != "experiment"}
         return _plain(OmegaConf.create(whole), resolve=True)
+
+    @property
+    def experiment(self) -> Any:
+        """The section `experiment`, or None. `run` resolves its interpolations for each point."""
+        return self._whole.get("experiment")
 
     @property
     def unresolved(self) -> Mapping[str, Any]:
@@ -161,24 +158,6 @@ def set_value(key: str, value: Any, config: dict[str, Any]) -> None:
     for section in sections:
         config = config.setdefault(section, {})
     config[last] = value
-
-
-def _escaped_arms(tree: Any, *, inside: bool = False) -> Any:
-    """Return a copy of `tree` with escaped interpolations below each key `arms`.
-
-    OmegaConf resolves an escaped interpolation to its text. `inside`: whether `tree` is below such
-    a key.
-    """
-    if isinstance(tree, Mapping):
-        return {
-            key: _escaped_arms(value, inside=inside or key == "arms")
-            for key, value in tree.items()
-        }
-    if isinstance(tree, list):
-        return [_escaped_arms(entry, inside=inside) for entry in tree]
-    if inside and isinstance(tree, str):
-        return _START.sub(r"\\${", tree)
-    return tree
 
 
 def _has(key: str, config: Mapping[str, Any]) -> bool:

@@ -23,7 +23,7 @@ from sweeper.plan.overrides import CommandLine, absolute_path
 from sweeper.plan.parents import Parents, tokenizer_of
 from sweeper.plan.plan import Configuration, Matched
 from sweeper.plan.seeds import seeded_config
-from sweeper.store.errors import SYNONYMS, UserError, invalid_value
+from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.identity import leaves, lookup, run_id
 from sweeper.store.plans import describe_values
 
@@ -70,8 +70,7 @@ class Configurations:
         Raise UserError for an invalid config, an unreachable target size, or an arm without points.
         """
         experiment, arms = self.experiment, self.experiment.arms.values()
-        for key, value in self._settings():
-            self._refuse_name(key, value)
+        self._refuse_names()
 
         if experiment.finetune and "parent" in self.command_line.keys:
             yield from self._fine_tunings()
@@ -88,12 +87,9 @@ class Configurations:
         one = bool(experiment.finetune) and experiment.pretrainings is Pretrainings.one
         for arm in arms:
             if not self.done[arm.name]:
-                why = f"`where: {arm.where}` is false at every point of its grid"
-                if (match := arm.match) and match.where:
-                    why = f"`match.where: {match.where}` is false at every point of {match.to}"
-                name = experiment.yaml or experiment.name
                 raise UserError(
-                    f"arm {arm.name} of {name} has no points: {why}; correct the condition."
+                    f"arm {arm.name} of {experiment.name} has no points, since its `where` or "
+                    "`match.where` is false at every point; correct the condition."
                 )
             for own in self.done[arm.name]:
                 # All seeds share this pre-training, so none of them may choose its seed.
@@ -134,27 +130,24 @@ class Configurations:
                 named = replace(point, values={**shown, **values})
                 yield from self._with_sizes([named])
 
-    def _settings(self) -> Iterator[tuple[str, Any]]:
-        """Yield a pair (key, value) for each value that the command line or an arm sets."""
-        yield from self.command_line.values.items()
-        for arm in self.experiment.arms.values():
-            yield from arm.set.items()
-            for key, values in arm.grid.items():
-                yield from ((key, value) for value in values)
-
-    def _refuse_name(self, key: str, value: Any) -> None:
-        """Raise UserError if `key` sets the `name` of a config group instead of choosing an option.
+    def _refuse_names(self) -> None:
+        """Raise UserError if a key sets the `name` of a config group instead of choosing an option.
 
         For example, `model.attention.name=latent` would leave the other keys of the attention
         unchanged, whereas `model/attention=latent` sets all of them.
         """
-        group = key.removesuffix(".name").replace(".", "/")
-        option = SYNONYMS.get(str(value), value)
-        if key.endswith(".name") and option in self.composer.options(group):
-            expected = (
-                f"the choice of a file in conf/{group}, which also sets the other keys"
-            )
-            raise invalid_value(key, value, expected, f"write {group}={option}")
+        settings = [*self.command_line.values.items()]
+        for arm in self.experiment.arms.values():
+            settings += arm.set.items()
+            settings += [
+                (key, one) for key, values in arm.grid.items() for one in values
+            ]
+        for key, value in settings:
+            group = key.removesuffix(".name").replace(".", "/")
+            if key.endswith(".name") and value in self.composer.options(group):
+                expected = f"the choice of a file in conf/{group}, which also sets the other keys"
+                remedy = f"write {group}={value}"
+                raise invalid_value(key, value, expected, remedy)
 
     def _with_sizes(self, points: Sequence[Configuration]) -> Iterator[Configuration]:
         """Yield the points with their sizes. Replace a head size of null by the model's head size.
@@ -180,10 +173,11 @@ class Configurations:
             if self._differ_on_swept_keys(values, parent.values):
                 continue
             config = self._child_config({**arm.set, **values}, parent.config)
-            if holds(arm.where, config):
-                yield Configuration(
-                    arm, {**parent.values, **values}, config, parent=parent
-                )
+            child = Configuration(
+                arm, {**parent.values, **values}, config, parent=parent
+            )
+            if _meets_where(child):
+                yield child
 
     def _check_child_keys(self, arm: Arm) -> None:
         """Raise UserError for keys that an arm with a parent cannot set or sweep."""
@@ -214,7 +208,7 @@ class Configurations:
         if match is None:
             for values in combinations(arm):
                 point = self._composed(arm, values)
-                if holds(arm.where, _with_head_size(point.config)):
+                if _meets_where(point):
                     yield point
             return
 
@@ -229,12 +223,12 @@ class Configurations:
             point = self._composed(arm, {**values, **target.shared})
             # Solving is slow, since it builds models. So check `where` before solving, unless the
             # condition uses the solved key.
-            if match.solve in (arm.where or ""):
-                point = self._matched(point, match, target)
-            if not holds(arm.where, _with_head_size(point.config)):
+            of_solved = match.solve in (arm.where or "")
+            if not of_solved and not _meets_where(point):
                 continue
-            if not point.matched:
-                point = self._matched(point, match, target)
+            point = self._matched(point, match, target)
+            if of_solved and not _meets_where(point):
+                continue
 
             setting = describe_values(point.values)
             if (other := target_of.setdefault(setting, target.label)) != target.label:
@@ -283,11 +277,8 @@ class Configurations:
         """
         if match.count in size:
             return int(size[match.count])
-        model = config["model"]["name"]
-        if attention := config["model"].get("attention"):
-            model += f" with {attention['name']} attention"
         counts = ", ".join(count for count in Count if count in size)
-        expected = f"a count that the model {model} has ({counts})"
+        expected = f"a count that the model {config['model']['name']} has ({counts})"
         remedy = "choose one of them, or a decoder whose attention has `cached_numbers`"
         raise invalid_value("match.count", match.count, expected, remedy)
 
@@ -301,9 +292,10 @@ class Configurations:
         template = RunTemplate(point.config)
 
         def size_at(value: int) -> int | Invalid:
-            [size] = self.facts.sizes_if_valid([template.run({match.solve: value})])
-            if isinstance(size, Invalid):
-                return size
+            try:
+                [size] = self.facts.sizes([template.run({match.solve: value})])
+            except Invalid as invalid:
+                return invalid
             return self._count(match, size, point.config)
 
         where = f"experiment={self.experiment.yaml}: arm {point.arm.name}"
@@ -311,10 +303,8 @@ class Configurations:
         try:
             value, achieved = solve(size_at, target.size, step=step)
         except UserError as problem:
-            reason = str(problem).removesuffix(".")
-            end = "" if reason.endswith("?") else "."
             raise UserError(
-                f"{where} cannot solve for {match.solve}: {reason}{end}"
+                f"{where} cannot solve for {match.solve}: {problem}"
             ) from None
         error = achieved / target.size - 1
         if abs(error) > match.tolerance:
@@ -369,25 +359,31 @@ class Configurations:
         parent, `check_start` refuses it later.
         """
         parent = self.parents.record(config["parent"])
-        model = copy.deepcopy(parent.config["model"])
-        model["dropout"] = config["model"]["dropout"]
-        if "model/attention" in given:
-            model["attention"] = config["model"]["attention"]
-        whole = {**config, "parent": parent.id, "model": model}
+        whole = self._inherited(config, parent.config, given)
+        whole["parent"] = parent.id
         for key in given:
             # The override model=NAME sets model.name.
             key = "model.name" if key == "model" else key
             if key.startswith("model."):
                 set_value(key, lookup(key, config), whole)
-        return self._with_tokenizer(whole, parent.config, given)
+        return whole
 
-    def _with_tokenizer(
+    def _inherited(
         self,
         config: Mapping[str, Any],
         parent: Mapping[str, Any],
         given: Collection[str],
     ) -> dict[str, Any]:
-        """Return `config` with the tokenizer of `parent`. Keep the values of keys in `given`."""
+        """Return `config` with the model and the tokenizer of the config `parent`.
+
+        Keep the dropout, since it has no weights. Keep the attention and the values of the
+        tokenizer whose keys are in `given`.
+        """
+        model = copy.deepcopy(parent["model"])
+        model["dropout"] = config["model"]["dropout"]
+        if "model/attention" in given:
+            model["attention"] = copy.deepcopy(config["model"]["attention"])
+
         task, theirs = config["task"], parent["task"]
         shared = ("vocabulary_size", "tokenizer", "marks", "longest")
         known = {key: theirs[key] for key in shared if key in theirs}
@@ -398,7 +394,7 @@ class Configurations:
             # parent's, check_start refuses it later.
             known.pop("tokenizer", None)
         kept = {key: task[key] for key in known if f"task.{key}" in given}
-        return {**config, "task": {**task, **known, **kept}}
+        return {**config, "model": model, "task": {**task, **known, **kept}}
 
     def _template(
         self, settings: Mapping[str, Any]
@@ -412,32 +408,23 @@ class Configurations:
         groups = {k: v for k, v in settings.items() if self.composer.is_group(k)}
         chosen = [f"experiment={yaml}"] if yaml else []
         chosen += [f"{key}={value}" for key, value in groups.items()]
-        own = {
-            key: text
-            for key, text in self.command_line.fixed.items()
-            if key not in groups
-        }
         base = self.composer.base
-        if "task" in groups and any(key.startswith("task.") for key in own):
-            # A sweep over tasks may set keys that the chosen task lacks. Leave these overrides out.
-            plain = base(chosen)
-            own = {
-                k: text
-                for k, text in own.items()
-                if plain.has(k) or not k.startswith("task.")
-            }
         models = [
             base([f"model={name}"]) for name in self.command_line.axes.get("model", ())
         ]
-        if "model" in groups and models:
-            # A sweep over models may set keys that the chosen model lacks. Leave these overrides
-            # out.
-            own = {
-                k: text
-                for k, text in own.items()
-                if base(chosen).has(k) or not any(model.has(k) for model in models)
-            }
-        template = self.composer.base([*chosen, *own.values()])
+
+        def is_of_others(key: str) -> bool:
+            """Return whether other tasks or models have this key, but not the chosen ones."""
+            of_task = "task" in groups and key.startswith("task.")
+            of_model = "model" in groups and any(model.has(key) for model in models)
+            return (of_task or of_model) and not base(chosen).has(key)
+
+        own = [
+            text
+            for key, text in self.command_line.fixed.items()
+            if key not in groups and not is_of_others(key)
+        ]
+        template = base([*chosen, *own])
         keys = {k.lstrip("+"): v for k, v in settings.items() if k not in groups}
         return template, keys
 
@@ -452,17 +439,12 @@ class Configurations:
         """
         task = parent["task"]["name"]
         template, plain = self._template({"task": task, **settings})
-        composed = template.run({})
-        other_task = composed["task"]["name"] != task
-        model = dict(parent["model"])
-        if other_task:
-            model["dropout"] = composed["model"]["dropout"]
-        if "model/attention" in settings:
-            model["attention"] = composed["model"]["attention"]
-        base = template.unresolved if other_task else parent
-        config = RunTemplate({**base, "model": model}).run(plain)
-        given = {*self.command_line.keys, *settings}
-        return self._with_data(self._with_tokenizer(config, parent, settings), given)
+        base, composed = template.unresolved, template.run({})
+        if composed["task"]["name"] == task:
+            model = {**composed["model"], "dropout": parent["model"]["dropout"]}
+            base = {**parent, "model": model}
+        config = RunTemplate(self._inherited(base, parent, settings)).run(plain)
+        return self._with_data(config, {*self.command_line.keys, *settings})
 
     def _with_data(
         self, config: dict[str, Any], given: Collection[str]
@@ -496,10 +478,13 @@ class Configurations:
         return config
 
 
-def _with_head_size(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the config with the head size that null stands for: embedding size / heads."""
-    model = config["model"]
+def _meets_where(point: Configuration) -> bool:
+    """Return whether a point meets the condition of its arm.
+
+    In the condition, a head size of null has the value that it stands for: embedding size / heads.
+    """
+    model = dict(point.config["model"])
     heads = model.get("heads")
-    if model.get("head_size", 0) or not (isinstance(heads, int) and heads > 0):
-        return config
-    return {**config, "model": {**model, "head_size": model["embedding_size"] // heads}}
+    if not model.get("head_size", 0) and isinstance(heads, int) and heads > 0:
+        model["head_size"] = model["embedding_size"] // heads
+    return holds(point.arm.where, {**point.config, "model": model})

@@ -7,7 +7,7 @@ from dataclasses import asdict, field, fields, replace
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from sweeper.plan.hydra_errors import no_experiment_in, unknown_key
@@ -22,7 +22,28 @@ SPLIT = (
 SUFFIX = "_trials"
 LARGEST_SEED = 2**32 - 1  # NumPy's random generators accept no larger seed
 LARGEST_COUNT = 10**18  # the largest target of a match, in parameters, FLOPs or bytes
+# A key of a scale or of an arm, such as experiment.scales.demo.arms.fixed.label.
+_OVERRIDE = re.compile(
+    r"experiment(\.scales\.(?P<scale>[^.]+))?(\.arms\.(?P<arm>[^.]+))?"
+)
 LEAST_SEEDS = 3  # with fewer seeds, trials cannot tell a better value from noise
+
+
+def _check_values(values: list[Any]) -> list[Any]:
+    """Return the values to try for a tuned key. Raise ValueError unless at least two differ."""
+    if len({*map(repr, values)}) < max(len(values), 2):
+        raise ValueError("expected at least two different values")
+    return values
+
+
+def _check_margin(size: Any) -> Any:
+    """Return the size of a margin. Raise ValueError unless it is a number or percentage above 0."""
+    if not 0 < float(str(size).strip().removesuffix("%")) < math.inf:
+        raise ValueError(
+            "expected a number above 0 in the metric's unit, or a percentage such as 1 %"
+        )
+    return size
+
 
 _CONFIG = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
 Seed = Annotated[int, Field(strict=True, ge=0, le=LARGEST_SEED)]
@@ -40,8 +61,11 @@ class Tune:
     """
 
     # The values to try for each key. Tuning tries all combinations of values.
-    grid: dict[str, list[Any]] = field(default_factory=dict)
-    by: str = "validation/loss"  # the metric that chooses the values
+    grid: dict[str, Annotated[list[Any], AfterValidator(_check_values)]] = field(
+        default_factory=dict
+    )
+    # The metric that chooses the values.
+    by: Annotated[str, Field(pattern=f"^{SPLIT}")] = "validation/loss"
     # The seeds of the trials. The experiment's own runs may not use them.
     seeds: Seeds = field(default_factory=lambda: [1000, 1001, 1002])
     # If the smallest or largest value is best, try at most this many values beyond it.
@@ -67,7 +91,8 @@ Pretrainings = StrEnum("Pretrainings", ["each", "one"])
 class Margin:
     """The largest difference in a metric that does not matter, and why it does not matter."""
 
-    size: Any  # a number in the metric's unit, or a percentage of the metric ("1 %")
+    # A number in the metric's unit, or a percentage of the metric ("1 %").
+    size: Annotated[Any, AfterValidator(_check_margin)]
     # A sentence that justifies the size.
     reason: Annotated[str, Field(pattern=r"\S")]
 
@@ -144,6 +169,11 @@ class Experiment:
     tune: Tune | None = None
     tuned: bool = True  # if False, ignore `tune`
 
+    @property
+    def section(self) -> str:
+        """The beginning of each key of this experiment in error messages."""
+        return f"experiment={self.yaml or self.name}: experiment"
+
     def described(self) -> dict[str, Any]:
         """Return the parts of the experiment that a plan's file stores, as plain data."""
         same = (
@@ -186,27 +216,22 @@ def check(experiment: Experiment) -> None:
     """Raise UserError if the arms, seeds, metrics or tuning of an experiment are invalid.
 
     Arms may not set `seed` or `scale`. In `finetune`, a metric may belong to one task only. Tuning
-    needs at least two values, a metric of the validation split, and seeds that the experiment's own
-    runs do not use. Runs that start from other runs cannot be tuned.
+    needs seeds that the experiment's own runs do not use. Runs that start from other runs cannot be
+    tuned.
     """
-    name = experiment.yaml or experiment.name
-    section = f"experiment={name}: experiment"
     for arm in experiment.arms.values():
-        remedies = {
-            "seed": "list its seeds instead, as in seeds: [0, 1]",
-            "scale": "set it on the command line instead, as in scale=cpu",
-        }
-        for key, remedy in remedies.items():
+        for key in ("seed", "scale"):
             if key in (*arm.set, *arm.swept):
                 raise UserError(
-                    f"experiment={name}: arm {arm.name} cannot set or sweep {key}; {remedy}."
+                    f"{experiment.section}.arms.{arm.name} cannot set or sweep {key}; set it for "
+                    "all arms, with seeds: [0, 1] in the yaml or scale=cpu on the command line."
                 )
 
     shown = [metric for metrics in experiment.finetune.values() for metric in metrics]
     for metric in shown:
         # A figure shows one metric, so it could not tell the points of two tasks apart.
         if shown.count(metric) > 1:
-            where = f"{section}.finetune"
+            where = f"{experiment.section}.finetune"
             expected = "a metric that no other task lists"
             raise invalid_value(where, metric, expected, "list it under one task only")
     if experiment.tune:
@@ -214,33 +239,21 @@ def check(experiment: Experiment) -> None:
 
 
 def _check_tune(experiment: Experiment, tune: Tune) -> None:
-    where = f"experiment={experiment.name}: experiment.tune"
-    for key, values in tune.grid.items():
-        if len({*map(repr, values)}) < max(len(values), 2):
-            expected = "at least two different values"
-            raise invalid_value(
-                f"{where}.grid.{key}", list(values), expected, "add other values"
-            )
+    where = f"{experiment.section}.tune"
+    for key in tune.grid:
         for arm in experiment.arms.values():
             if key in (*arm.set, *arm.swept):
                 expected = f"a key that no arm sets or sweeps, but arm {arm.name} does"
                 remedy = "remove it from the arm or from tune.grid"
                 raise invalid_value(f"{where}.grid", key, expected, remedy)
-    if not tune.by.startswith(SPLIT):
-        remedy = "choose one, such as validation/loss"
-        raise invalid_value(
-            f"{where}.by", tune.by, "a metric of the validation split", remedy
-        )
-    judged = experiment.seeds
-    first = max(1000, *judged) + 1
-    remedy = f"write for example [{first},{first + 1},{first + 2}]"
-    if {*judged} & {*tune.seeds}:
-        expected = f"none of the experiment's own seeds ({', '.join(map(str, sorted(judged)))})"
-        raise invalid_value(f"{where}.seeds", list(tune.seeds), expected, remedy)
-    if len({*tune.seeds}) < LEAST_SEEDS:
+    judged = {*experiment.seeds}
+    if judged & {*tune.seeds} or len({*tune.seeds}) < LEAST_SEEDS:
+        first = max(1000, *judged) + 1
         expected = (
-            f"at least {LEAST_SEEDS} different seeds, to tell the two best values apart"
+            f"at least {LEAST_SEEDS} different seeds, and none of the experiment's own seeds "
+            f"({', '.join(map(str, sorted(judged)))})"
         )
+        remedy = f"write for example [{first},{first + 1},{first + 2}]"
         raise invalid_value(f"{where}.seeds", list(tune.seeds), expected, remedy)
     if experiment.finetune or any(arm.parent for arm in experiment.arms.values()):
         expected = "no tuning, since runs of this experiment start from other runs"
@@ -281,8 +294,8 @@ def read_experiment(
     data: Any,
     *,
     scale: str,
-    scales: Collection[str] | None = None,
     overrides: Mapping[str, Any] | None = None,
+    added: Collection[str] = (),
 ) -> Experiment:
     """Return the experiment that conf/experiment/<name>.yaml describes at one scale.
 
@@ -290,9 +303,9 @@ def read_experiment(
         name: the name of the yaml file.
         data: the section `experiment`; its part `scales.<scale>` overrides the rest.
         scale: the chosen scale.
-        scales: the names of all scales. If given, check the names of the scales in the yaml.
         overrides: the command line's values, by key. Only keys that begin with `experiment.` are
             used; they override the yaml.
+        added: the keys of overrides that may add an arm.
 
     Raises:
         UserError: the section is invalid at the chosen scale or at another one.
@@ -306,63 +319,64 @@ def read_experiment(
         expected = f"a scale that experiment={name} defines ({', '.join(by_scale)})"
         remedy = f"choose one of them or add it to conf/experiment/{name}.yaml"
         raise invalid_value("scale", scale, expected, remedy)
-    for other in by_scale:
-        if scales is not None and other not in scales:
-            where = f"experiment={name}: experiment.scales"
-            expected = f"the name of a scale ({', '.join(scales)})"
-            raise invalid_value(where, other, expected, "correct the name")
 
-    whole = _with_overrides(
-        _overlay(rest, by_scale.get(scale) or {}), overrides or {}, scale
-    )
+    typed = overrides or {}
+    own = by_scale.get(scale) or {}
+    _check_overrides(name, _overlay(rest, own), scale, typed, added)
+    own = _with_overrides(own, f"experiment.scales.{scale}.", typed)
+    whole = _with_overrides(_overlay(rest, own), "experiment.", typed)
     experiment = _read(name, whole, "experiment")
     for other, section in by_scale.items():
         _read(name, _overlay(rest, section or {}), f"experiment.scales.{other}")
-    has_grid = experiment.tune is not None and bool(experiment.tune.grid)
-    if not has_grid and (overrides or {}).get("experiment.tuned"):
-        expected = f"false, since {name} has no tune.grid at scale={scale}"
-        remedy = "leave experiment.tuned out, or set experiment.tune.grid"
-        raise invalid_value("experiment.tuned", True, expected, remedy)
-    tuned = has_grid and experiment.tuned
-    if not tuned:
-        _refuse_tuning_options(experiment, overrides or {})
-    return experiment if tuned else replace(experiment, tune=None)
+    if experiment.tuned and experiment.tune and experiment.tune.grid:
+        return experiment
+    return replace(experiment, tune=None)
 
 
-def _refuse_tuning_options(
-    experiment: Experiment, overrides: Mapping[str, Any]
+def _check_overrides(
+    name: str,
+    whole: Mapping[str, Any],
+    scale: str,
+    overrides: Mapping[str, Any],
+    added: Collection[str],
 ) -> None:
-    """Raise UserError if options of tuning are typed for an experiment that is not tuned."""
+    """Raise UserError for an override of another scale, or of an arm that does not exist.
+
+    Args:
+        name: the name of the yaml file.
+        whole: the section `experiment` at the chosen scale.
+        scale: the chosen scale.
+        overrides: the command line's values, by key.
+        added: the keys of overrides that may add an arm.
+    """
+    arms = whole.get("arms") or {}
     for key, value in overrides.items():
-        of_tuning = re.match(r"experiment\.(scales\.[^.]+\.)?tune(\.|$)", key)
-        if of_tuning and value not in (None, {}):
-            expected = f"no option of tuning, since {experiment.name} is not tuned"
-            remedy = "add experiment.tuned=true, or leave it out"
+        found = _OVERRIDE.match(key)
+        if found and (other := found["scale"]) and other != scale:
+            expected = f"a key of the chosen scale, {scale}"
+            remedy = f"add scale={other}, or leave the key out"
             raise invalid_value(key, value, expected, remedy)
+        if found and (arm := found["arm"]) and arm not in arms and key not in added:
+            expected = f"an arm of {name} ({', '.join(arms)})"
+            remedy = f"correct the name. To add an arm, write +{key}=VALUE"
+            raise invalid_value("experiment.arms", arm, expected, remedy)
 
 
 def _with_overrides(
-    whole: Mapping[str, Any], overrides: Mapping[str, Any], scale: str
+    section: Mapping[str, Any], prefix: str, overrides: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the section `experiment` of a yaml, changed by overrides of its keys."""
-    changed = dict(whole)
+    """Return a section of a yaml, changed by the overrides whose keys begin with `prefix`."""
+    changed = dict(section)
     for key, value in overrides.items():
-        first, *parts = key.split(".")
-        if first != "experiment" or not parts:
-            continue
-        if parts[0] == "scales":
-            # Hydra has already applied this override to `experiment.scales`.
-            if len(parts) > 1 and parts[1] != scale:
-                expected = f"a key of the chosen scale, {scale}"
-                remedy = f"add scale={parts[1]}, or leave the key out"
-                raise invalid_value(key, value, expected, remedy)
+        path = key.removeprefix(prefix).split(".")
+        if not key.startswith(prefix) or path[0] == "scales":
             continue
         if value is None or value == {}:
             # docs/experiments.md promises that null and {} remove the key.
-            changed = _without(changed, parts)
+            changed = _without(changed, path)
             continue
         tree = value
-        for part in reversed(parts):
+        for part in reversed(path):
             tree = {part: tree}
         changed = _overlay(changed, tree)
     return changed
@@ -389,8 +403,6 @@ def _read(name: str, data: Mapping[str, Any], section: str) -> Experiment:
     experiment: Experiment = _valid(_EXPERIMENT, whole, name, section)
     for arm in experiment.arms.values():
         _check_arm(experiment, arm)
-    for metric, margin in experiment.margin.items():
-        _check_margin(f"experiment={name}: experiment.margin.{metric}", margin)
     return experiment
 
 
@@ -422,7 +434,8 @@ def _valid(adapter: TypeAdapter[Any], data: Any, name: str, section: str) -> Any
         raise unknown_key(key, [f"{prefix}{one}" for one in known])
     if error["type"] == "missing":
         raise UserError(f"experiment={name}: {key} is missing; give it a value.")
-    reason = f"{error['msg'][0].lower()}{error['msg'][1:]}"
+    message = error["msg"].removeprefix("Value error, ")
+    reason = f"{message[0].lower()}{message[1:]}"
     raise UserError(
         f"experiment={name}: {key}={sanitize(error['input'])}: {reason}; "
         "correct it as in conf/experiment/fig1.yaml."
@@ -446,7 +459,7 @@ def _check_arm(experiment: Experiment, arm: Arm) -> None:
     Points are named and compared by the values in `grid`. So these values may not be
     interpolations, and neither may those of the other keys except `set`.
     """
-    where = f"experiment={experiment.name}: experiment.arms.{arm.name}"
+    where = f"{experiment.section}.arms.{arm.name}"
     for key, value in leaves(asdict(replace(arm, set={}, label=""))).items():
         if "${" in str(value):
             expected = "no reference to another key"
@@ -465,8 +478,10 @@ def _check_arm(experiment: Experiment, arm: Arm) -> None:
     names = [*experiment.arms]
     before = names[: names.index(arm.name)]
     if arm.parent and arm.parent not in before:
-        expected = "an arm that the yaml describes before this one"
-        remedy = f"choose {' or '.join(before)}" if before else "leave parent out"
+        expected = (
+            f"an arm that the yaml describes before this one ({', '.join(before)})"
+        )
+        remedy = "name one of them, or leave it out"
         raise invalid_value(f"{where}.parent", arm.parent, expected, remedy)
 
 
@@ -477,31 +492,14 @@ def _check_match(where: str, match: Match, others: Sequence[Arm]) -> None:
     choose points of an arm. `others`: the other arms of the experiment.
     """
     target = match.to
-    if isinstance(target, int):
-        if match.where or match.same:
-            key = "where" if match.where else "same"
-            raise UserError(
-                f"{where}.{key} needs an arm as match.to, but match.to={target} is a number; "
-                f"leave {key} out."
-            )
-        if 1 <= target <= LARGEST_COUNT:
-            return
+    is_size = isinstance(target, int) and 1 <= target <= LARGEST_COUNT
+    if is_size and (match.where or match.same):
+        expected = "the name of an arm, since `where` and `same` are about its points"
+        raise invalid_value(f"{where}.to", target, expected, "leave them out")
     targets = [arm.name for arm in others if not arm.match]
-    if target not in targets:
-        expected = "the name of an arm without a match, or a number from 1 to 1e18"
-        remedy = f"choose {' or '.join(targets)}" if targets else "give a number"
-        raise invalid_value(f"{where}.to", target, expected, remedy)
-
-
-def _check_margin(where: str, margin: Margin) -> None:
-    remedy = "write for example {size: 1 %, reason: why this is small}"
-    try:
-        size = float(str(margin.size).strip().removesuffix("%"))
-    except ValueError:
-        size = 0.0
-    if not 0 < size < math.inf:
-        expected = "a number above 0 in the metric's unit, or a percentage such as 1 %"
-        raise invalid_value(f"{where}.size", margin.size, expected, remedy)
+    if not is_size and target not in targets:
+        expected = "a number from 1 to 1e18, or the name of an arm without a match"
+        raise invalid_value(f"{where}.to", target, expected, "correct it")
 
 
 def _overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ The size server is a process that builds models and counts their parameters (siz
 """
 
 import contextlib
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +17,6 @@ from sweeper.store import files, registry
 from sweeper.store.code import TRAINS, sources
 from sweeper.store.errors import UserError
 from sweeper.store.identity import digest_of
-from sweeper.store.numbers import plural
 
 # The size of a model, such as {"params_total": 26900}. Only `width`, the mean over the layers, may
 # be a float.
@@ -74,17 +72,6 @@ class Facts:
 
     def sizes(self, configs: Sequence[Mapping[str, Any]]) -> list[Size]:
         """Return the size of each config. Raise Invalid if a config is invalid."""
-        answers = self.sizes_if_valid(configs)
-        if faults := [answer for answer in answers if isinstance(answer, Invalid)]:
-            others = plural(len(faults) - 1, "more point")
-            end = f" Also invalid: {others}." if faults[1:] else ""
-            raise Invalid(f"{str(faults[0]).removesuffix('.')}.{end}")
-        return [answer for answer in answers if not isinstance(answer, Invalid)]
-
-    def sizes_if_valid(
-        self, configs: Sequence[Mapping[str, Any]]
-    ) -> list[Size | Invalid]:
-        """Return the size of each config, or an Invalid that says why the config is invalid."""
         parts = [
             {k: v for k, v in config.items() if k not in SAME_SIZE}
             for config in configs
@@ -98,17 +85,15 @@ class Facts:
             for key, config in zip(keys, configs, strict=True)
             if key not in known
         }
-        found: dict[str, Size | Invalid] = {}
         answers = self.process.ask(
             [{"op": "size", "config": config} for config in asked.values()]
         )
         for key, answer in zip(asked, answers, strict=True):
             if "error" in answer:
-                found[key] = Invalid(answer["error"])
-            else:
-                known[key] = answer["size"]
-                self.asked += 1
-        return [found[key] if key in found else known[key] for key in keys]
+                raise Invalid(answer["error"])
+            known[key] = answer["size"]
+            self.asked += 1
+        return [known[key] for key in keys]
 
     def text(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return facts about a config's training text. Raise UserError if the text is missing.
@@ -118,8 +103,8 @@ class Facts:
         again only if the size or the times of a file have changed.
         """
         data = {key: value for key, value in config["data"].items() if key != "digest"}
-        hub = (data.get("hub") or {}).get("path")
-        place = data["root"] or (hub if hub and Path(hub).is_dir() else None)
+        # A data set of `datasets` may be a local folder, too.
+        place = data["root"] or (data.get("hub") or {}).get("path")
         fingerprints = _fingerprints(Path(place)) if place else None
         key = digest_of([data, config["task"], fingerprints])
         known = self._known["texts"]
@@ -144,14 +129,10 @@ class Facts:
 
 
 def _fingerprints(root: Path) -> list[list[Any]]:
-    """Return the path, size and times of every file below `root`, to detect changes."""
+    """Return the path, size and times of everything below `root`, to detect changes."""
     root = root.expanduser()
-    names = [
-        root,
-        *(Path(folder) / name for folder, _, files in os.walk(root) for name in files),
-    ]
     found = []
-    for path in sorted(names):
+    for path in sorted([root, *root.rglob("*")]):
         with contextlib.suppress(OSError):
             stat = path.stat()
             found.append([str(path), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns])

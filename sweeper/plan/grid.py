@@ -3,7 +3,7 @@
 import ast
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -24,8 +24,7 @@ def combinations(arm: Arm) -> list[dict[str, Any]]:
         for axis, given in zip(arm.grid, values, strict=True):
             keys = [key.strip() for key in axis.split(",")]
             if len(keys) == 1:
-                found[axis] = given
-                continue
+                given = [given]
             if not isinstance(given, list) or len(given) != len(keys):
                 where = f"experiment.arms.{arm.name}.grid.{axis}"
                 expected = f"a list of {len(keys)} values"
@@ -36,18 +35,6 @@ def combinations(arm: Arm) -> list[dict[str, Any]]:
     return [*every.values()]
 
 
-def check_size(points: int, limit: int, what: str) -> None:
-    """Raise UserError if there are more than `limit` points.
-
-    `what`: the subject of the message, such as "the grid".
-    """
-    if points > limit:
-        raise UserError(
-            f"{what} has {points:,} points, more than hydra.sweeper.max_runs={limit:,}; "
-            "sweep fewer values or raise hydra.sweeper.max_runs."
-        )
-
-
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
     ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
@@ -55,10 +42,6 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.Not: operator.not_,
     ast.USub: operator.neg,
-}
-_TOGETHER: dict[type[ast.boolop], Callable[[Iterable[Any]], bool]] = {
-    ast.And: all,
-    ast.Or: any,
 }
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
@@ -109,7 +92,8 @@ def _value(node: ast.expr, config: Mapping[str, Any]) -> Any:
         case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
             return _UNARY[type(op)](_value(operand, config))
         case ast.BoolOp(op=op, values=values):
-            return _TOGETHER[type(op)](_value(value, config) for value in values)
+            together = all if isinstance(op, ast.And) else any
+            return together(_value(value, config) for value in values)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
             operands = [_value(left, config), _value(right, config)]
             if not all(isinstance(one, int | float) for one in operands):

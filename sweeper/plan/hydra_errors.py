@@ -2,7 +2,7 @@
 
 import difflib
 import traceback
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -19,11 +19,6 @@ from omegaconf.errors import (
 from sweeper.store import registry
 from sweeper.store.errors import INSTALLED, SYNONYMS, UserError, invalid_value, sanitize
 from sweeper.store.identity import leaves
-
-NO_EXPERIMENT = (
-    "Keys such as experiment.seeds can be set only if an experiment is chosen; "
-    "add experiment=NAME, as in experiment=fig1."
-)
 
 
 def is_interrupt(problem: BaseException | None) -> bool:
@@ -67,8 +62,6 @@ def explained(problem: Exception) -> UserError:
     words = sanitize(" ".join(str(problem).split()), 700).rstrip(".")
     if isinstance(problem, OverrideParseException):
         words = f"{sanitize(problem.override)} cannot be read as an override: {words}"
-    elif isinstance(problem, HydraException):
-        words = f"Hydra cannot compose the config: {words}"
     return UserError(words if words.endswith("?") else f"{words}.")
 
 
@@ -82,8 +75,6 @@ def _of_key(cause: OmegaConfBaseException) -> UserError:
     if not isinstance(cause, ConfigKeyError | ConfigAttributeError):
         reason = str(cause.msg or cause).splitlines()[0].rstrip(".")
         return UserError(f"{key}: {sanitize(reason)}; correct the value.")
-    if key == "experiment":
-        return UserError(NO_EXPERIMENT)
     tree: Any = {}
     if isinstance(cause.parent_node, DictConfig):
         tree = OmegaConf.to_container(cause.parent_node._get_root()) or {}
@@ -91,7 +82,8 @@ def _of_key(cause: OmegaConfBaseException) -> UserError:
         # Suggest only the parts of Hydra's section that a command line may set.
         hydra = tree["hydra"]
         tree["hydra"] = {part: hydra[part] for part in ("sweeper", "launcher")}
-    return unknown_key(str(cause.full_key), [*leaves(tree), "experiment"])
+    tree["experiment"] = None  # do not suggest keys of arms
+    return unknown_key(str(cause.full_key), leaves(tree))
 
 
 def no_experiment_in(name: str) -> UserError:
@@ -168,15 +160,13 @@ A key also matches longer keys that contain it. For example, `tune.steps` matche
 """
 
 
-def unknown_key(key: str, known: Iterable[str]) -> UserError:
+def unknown_key(key: str, known: Collection[str]) -> UserError:
     """Return the UserError for an unknown key. Its message suggests similar `known` keys."""
     for removed, remedy in REMOVED.items():
         if fnmatchcase(f".{key}.", f"*.{removed}.*"):
             return UserError(f"{sanitize(key)} was removed: {remedy}.")
-    of_experiment = key.startswith("experiment.")
-    same = [one for one in known if one.startswith("experiment.") == of_experiment]
-    sections = [one.rpartition(".")[0] for one in same]
-    ends = {one: one.rpartition(".")[2] for one in (*same, *sections)}
+    sections = [one.rpartition(".")[0] for one in known]
+    ends = {one: one.rpartition(".")[2] for one in (*known, *sections)}
     section, _, last = key.replace("/", ".").rpartition(".")
     last = SYNONYMS.get(last, last)
     similar = difflib.get_close_matches(last, {*ends.values()})
@@ -186,11 +176,9 @@ def unknown_key(key: str, known: Iterable[str]) -> UserError:
     ]
     # First suggest keys of the section that the user named.
     near.sort(key=lambda one: one.rpartition(".")[0] != section)
-    hint = "`--cfg all` prints every key."
+    hint = "`--cfg all` and docs/experiments.md list all keys."
     if near:
         hint = did_you_mean(near)
-    elif of_experiment:
-        hint = f"write +{key}=VALUE to add it, if docs/experiments.md lists it."
     return UserError(f"{sanitize(key)} is not a key of the config; {hint}")
 
 

@@ -11,6 +11,7 @@ This file is stop 3 of the road through the code in CONTRIBUTING.md. Read run/sc
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from functools import cache
 
 from sweeper.store.errors import UserError
 
@@ -18,7 +19,7 @@ LARGEST = 2**20
 GAP = 256  # give up after this many values in a row that give no valid model
 MOST_TRIED = 4096  # try at most this many values one by one
 
-FALLS = "the model gets smaller as the key grows; solve for another key"
+FALLS = "the model gets smaller as the key grows; solve for another key."
 
 
 class _NoValidModel(Exception):
@@ -40,12 +41,10 @@ def solve(
         UserError: no value of the key solves the problem. For example, the size does not depend on
             the key, or it falls as the key grows.
     """
-    known: dict[int, int | UserError] = {}
 
+    @cache
     def try_at(multiple: int) -> int | UserError:
-        if multiple not in known:
-            known[multiple] = count(multiple * step)
-        return known[multiple]
+        return count(multiple * step)
 
     def at(multiple: int) -> int:
         size = try_at(multiple)
@@ -67,15 +66,14 @@ def solve(
         if tried and at(tried[-1]) < at(tried[0]):
             raise UserError(FALLS) from None
     if not near:
-        reason = str(try_at(1)).removesuffix(".")
         raise UserError(
-            f"no value gives a valid model; with {step}, the error is: {reason}"
+            f"no value gives a valid model; with {step}, the error is: {try_at(1)}"
         )
     if not changes:
         values = ", ".join(str(multiple * step) for multiple in tried)
         same = f"it is {at(tried[0]):,} for {values}"
         raise UserError(
-            f"the key does not change the size ({same}); solve for another key"
+            f"the key does not change the size ({same}); solve for another key."
         )
     best = min(near, key=lambda multiple: (abs(at(multiple) - target), multiple))
     return best * step, at(best)
@@ -109,7 +107,7 @@ def _last_not_above(at: Callable[[int], int], target: int, guess: int) -> int:
         low, high = high, 2 * high
         if high > LARGEST:
             raise UserError(
-                f"no value up to {LARGEST:,} reaches the size {target:,}; choose a smaller target"
+                f"no value up to {LARGEST:,} reaches the size {target:,}; choose a smaller target."
             )
     return low + bisect_right(range(low + 1, high), target, key=at)
 
@@ -133,5 +131,5 @@ def _valid_multiples(
         elif multiple - last > GAP:
             return
     raise UserError(
-        f"no value up to {MOST_TRIED:,} reaches the size {target:,}; choose a smaller target"
+        f"no value up to {MOST_TRIED:,} reaches the size {target:,}; choose a smaller target."
     )

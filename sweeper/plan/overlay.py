@@ -1,5 +1,6 @@
 """Change the arms of an experiment by the overrides of a command line."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,18 +20,24 @@ def with_command_line(
         fixed: keys with one value; an arm that sweeps such a key gets only this value.
 
     Raises:
-        UserError: the command line sets a key that an arm solves for or in which arms differ. It
-            sweeps a key for which claims need one value. Or it asks for tuning, but sets all tuned
-            keys.
+        UserError: the command line sets `metric`, or a key that an arm solves for or in which arms
+            differ. It sweeps a key for which claims need one value. Or it has options of tuning,
+            but the experiment is not tuned.
     """
     typed = {**fixed, **axes}
-    for arm in experiment.arms.values():
-        _check_not_solved(experiment, arm, typed)
+    if "metric" in typed:
+        expected = f"no metric, since experiment={experiment.yaml} has its own"
+        remedy = "write experiment.metric=NAME instead"
+        raise invalid_value("metric", typed["metric"], expected, remedy)
+    _check_not_solved(experiment, typed)
     for key, value in typed.items():
         _check_arms_agree(experiment, key, value)
     added = _added_axes(experiment, axes)
-    for key in added:
-        _check_claims_allow(experiment, key, axes[key])
+    if added and experiment.claims and len(experiment.arms) > 1:
+        # A claim would compare one arm at one value with another arm at another value.
+        expected = f"one value, since claims of {experiment.yaml} compare its arms"
+        remedy = "start one sweep for each value, or add 'experiment.claims=[]'"
+        raise invalid_value(added[0], axes[added[0]], expected, remedy)
 
     arms = {name: _arm(arm, axes, fixed) for name, arm in experiment.arms.items()}
     # The figure of the yaml would join points with different values of an added axis, and it may
@@ -39,7 +46,10 @@ def with_command_line(
     figure = experiment.figure
     if (added or "experiment.x" in fixed) and "experiment.figure" not in fixed:
         figure = "curves"
-    return replace(experiment, arms=arms, tune=_tune(experiment, typed), figure=figure)
+    tune = _tune(experiment.tune, typed) if experiment.tune else None
+    if not tune:
+        _refuse_tuning_options(experiment, fixed)
+    return replace(experiment, arms=arms, tune=tune, figure=figure)
 
 
 def _arm(arm: Arm, axes: Mapping[str, list[Any]], fixed: Mapping[str, Any]) -> Arm:
@@ -51,45 +61,32 @@ def _arm(arm: Arm, axes: Mapping[str, list[Any]], fixed: Mapping[str, Any]) -> A
     return replace(arm, set=kept, grid={**arm.grid, **alone, **axes})
 
 
-def _tune(experiment: Experiment, typed: Mapping[str, Any]) -> Tune | None:
-    """Return the tuning of the keys that are not typed; None if no key is left.
+def _tune(tune: Tune, typed: Mapping[str, Any]) -> Tune | None:
+    """Return the tuning of the keys that are not typed; None if no key is left."""
+    free = {key: values for key, values in tune.grid.items() if key not in typed}
+    return replace(tune, grid=free) if free else None
 
-    Raise UserError if no key is left, but the command line has options of the tuning.
-    """
-    if experiment.tune is None:
-        return None
-    tuned = experiment.tune.grid
-    free = {key: values for key, values in tuned.items() if key not in typed}
-    if free:
-        return replace(experiment.tune, grid=free)
+
+def _refuse_tuning_options(experiment: Experiment, typed: Mapping[str, Any]) -> None:
+    """Raise UserError if the command line has options of tuning, although nothing is tuned."""
     for key, value in typed.items():
-        if key.startswith("experiment.tune") and value:
-            expected = f"no value for the tuned keys ({', '.join(tuned)})"
-            raise invalid_value(key, value, expected, "leave out one of the two")
-    return None
+        if value and re.match(r"experiment\.(scales\.[^.]+\.)?tune", key):
+            expected = (
+                f"no option of tuning, since {experiment.yaml} is not tuned: it needs "
+                "experiment.tuned=true, and a key in tune.grid that the command line does not set"
+            )
+            raise invalid_value(key, value, expected, "add them, or leave it out")
 
 
-def _check_not_solved(
-    experiment: Experiment, arm: Arm, typed: Mapping[str, Any]
-) -> None:
-    """Raise UserError if the command line sets the key that an arm solves for."""
-    if arm.match and arm.match.solve in typed:
-        raise UserError(
-            f"{arm.match.solve} cannot be set, because experiment={experiment.yaml} computes it in "
-            f"the arm '{arm.name}' to match another model's size; leave it out, or sweep a grid "
-            "without an experiment."
-        )
-
-
-def _check_claims_allow(experiment: Experiment, key: str, values: list[Any]) -> None:
-    """Raise UserError if claims compare arms that an added axis would split.
-
-    A claim would compare one arm at one value with another arm at another value.
-    """
-    if experiment.claims and len(experiment.arms) > 1:
-        expected = f"one value, since claims of {experiment.yaml} compare its arms"
-        remedy = "start one sweep for each value, or add 'experiment.claims=[]'"
-        raise invalid_value(key, values, expected, remedy)
+def _check_not_solved(experiment: Experiment, typed: Mapping[str, Any]) -> None:
+    """Raise UserError if the command line sets a key that an arm solves for."""
+    for arm in experiment.arms.values():
+        if arm.match and arm.match.solve in typed:
+            raise UserError(
+                f"{arm.match.solve} cannot be set, because experiment={experiment.yaml} computes "
+                f"it in the arm '{arm.name}' to match another model's size; leave it out, or sweep "
+                "a grid without an experiment."
+            )
 
 
 def _added_axes(experiment: Experiment, axes: Mapping[str, list[Any]]) -> list[str]:

@@ -1,28 +1,22 @@
 """Parse the overrides of a command line, and choose a default name for its results."""
 
-import math
+import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import (
-    ChoiceSweep,
     Glob,
-    IntervalSweep,
     Override,
-    QuotedString,
-    RangeSweep,
-    Transformer,
 )
 from hydra.errors import HydraException
 
 from sweeper.plan.compose import Composer
 from sweeper.plan.experiment import Experiment
-from sweeper.plan.grid import check_size
 from sweeper.plan.hydra_errors import explained
 from sweeper.plan.refused import refuse_key, refuse_path, refuse_tree
 from sweeper.store.errors import UserError, invalid_value
@@ -41,16 +35,19 @@ class CommandLine:
     """The overrides of a command line. Their keys are stored without leading plus signs.
 
     Attributes:
-        fixed: the overrides that set one value, such as "model.heads=8", by key.
-        values: the parsed values of the overrides in `fixed`, by key.
+        fixed: the overrides that set one value, such as "model.heads=8", by key. Overrides of the
+            section `experiment` are left out.
+        values: the parsed values of all overrides that set one value, by key.
         axes: the values to sweep, by key, such as [4, 8] for "model.heads=4,8".
         experiments: the names of the chosen experiments.
+        added: the keys that begin with a single plus sign.
     """
 
     fixed: Mapping[str, str]
     values: Mapping[str, Any]
     axes: Mapping[str, list[Any]]
-    experiments: list[str] = field(default_factory=list)
+    experiments: list[str]
+    added: Collection[str]
 
     @property
     def keys(self) -> set[str]:
@@ -63,32 +60,37 @@ def read(
 ) -> CommandLine:
     """Parse the overrides of a command line.
 
-    Raise UserError for a malformed or repeated override, and for a grid of more than `max_points`
-    points. The points are counted before the grid is expanded.
+    Raise UserError for a malformed or repeated override. If an override has more than `max_points`
+    values, read only one value more. The planner then refuses the grid.
     """
     by_key = _parsed(arguments, composer)
-    several = {
-        key: override
+    axes = {
+        key: _listed(key, override, composer, max_points + 1)
         for key, override in by_key.items()
         if override.is_sweep_override()
     }
-    points = math.prod(_count(override, composer) for override in several.values())
-    check_size(points, max_points, "the grid")
-    axes = {key: _listed(key, override, composer) for key, override in several.items()}
     refuse_tree(axes)
     for key, listed in axes.items():
         _check_axis(key, listed)
 
-    values = {key: _plain(o.value()) for key, o in by_key.items() if key not in several}
+    values = {
+        key: None if one.is_delete() else one.value()
+        for key, one in by_key.items()
+        if key not in axes
+    }
     names = axes.pop("experiment", None) or [values.pop("experiment", None)]
     for name in names:
         if isinstance(name, list) or (name is None and len(names) > 1):
             remedy = "write for example experiment=fig1,fig3"
             raise invalid_value("experiment", name, "names of experiments", remedy)
-    fixed = {key: str(by_key[key].input_line) for key in values}
-    return CommandLine(
-        fixed, values, axes, [str(name) for name in names if name is not None]
-    )
+    experiments = [str(name) for name in names if name is not None]
+    fixed = {
+        key: str(by_key[key].input_line)
+        for key in values
+        if not key.startswith("experiment.")
+    }
+    added = {key for key, override in by_key.items() if override.is_add()}
+    return CommandLine(fixed, values, axes, experiments, added)
 
 
 def _parsed(arguments: Iterable[str], composer: Composer) -> dict[str, Override]:
@@ -105,7 +107,7 @@ def _parsed(arguments: Iterable[str], composer: Composer) -> dict[str, Override]
         if "/" in key or composer.is_group(key):
             refuse_path(key, _right_side(override))
         if not override.is_sweep_override() and not key.startswith("hydra."):
-            refuse_tree({key: _plain(override.value())})
+            refuse_tree({key: override.value()})
             if isinstance(override.value(), dict) and not key.startswith("experiment."):
                 remedy = f"set its keys one by one, as in {key}.KEY=VALUE"
                 raise invalid_value(key, _right_side(override), "one value", remedy)
@@ -118,13 +120,21 @@ def _parsed(arguments: Iterable[str], composer: Composer) -> dict[str, Override]
     return by_key
 
 
-def _listed(key: str, override: Override, composer: Composer) -> list[Any]:
-    """Return the values of an override with several values, such as a list, range or glob."""
+def _listed(key: str, override: Override, composer: Composer, most: int) -> list[Any]:
+    """Return the values of an override with several values, but at most `most` values.
+
+    The override has a list, a range, or a glob of the options of a config group.
+    """
     if isinstance(pattern := override.value(), Glob):
-        values = [*pattern.filter(composer.options(key))]
+        values = pattern.filter(composer.options(key))
     else:
-        swept = override.sweep_iterator(transformer=Transformer.identity)
-        values = [*map(_plain, swept)]
+        try:
+            swept = override.sweep_iterator(transformer=Override._convert_value)
+            values = [*itertools.islice(swept, most)]
+        except (HydraException, ValueError, ArithmeticError):
+            expected = "a list of values or a finite range"
+            remedy = "write a,b,c or range(start,stop,step)"
+            raise invalid_value(key, _right_side(override), expected, remedy) from None
     if not values:
         remedy = "correct the pattern or the range, or list the values"
         raise invalid_value(key, _right_side(override), "at least one value", remedy)
@@ -137,12 +147,10 @@ def _check_axis(key: str, values: list[Any]) -> None:
     if key.startswith("experiment."):
         remedy = f"to set a list, write '{key}=[{listed}]'; to sweep seeds, write seed={listed}"
         raise invalid_value(key, listed, "one value", remedy)
-    if key in ("scale", "name", "paths.outputs"):
-        raise invalid_value(key, listed, "one value", f"start one sweep for each {key}")
-    if not can_change_results(key):
-        # All its values would be the same run.
-        expected = "one value, since this key cannot change the result of a run"
-        raise invalid_value(key, listed, expected, "choose one")
+    if key == "scale" or not can_change_results(key):
+        # Different values of a key that cannot change results would give the same runs.
+        remedy = "start one sweep for each value"
+        raise invalid_value(key, listed, "one value", remedy)
     if "${" in listed:
         # Points are named and compared by their values.
         expected = "no reference to another key"
@@ -159,38 +167,9 @@ def absolute_path(key: str, value: Any) -> Path:
     raise invalid_value(key, value, "a folder", "give its path")
 
 
-def _count(override: Override, composer: Composer) -> int:
-    """Return the number of values of an override without listing them."""
-    key, value = override.key_or_group, override.value()
-    if isinstance(value, IntervalSweep):
-        remedy = "write a,b,c or range(start,stop,step)"
-        raise invalid_value(key, _right_side(override), "a list of values", remedy)
-    if isinstance(value, RangeSweep):
-        assert value.start is not None
-        assert value.stop is not None
-        if not (value.step and math.isfinite(value.stop - value.start)):
-            remedy = "write range(start,stop,step)"
-            raise invalid_value(key, _right_side(override), "a finite range", remedy)
-        return max(0, math.ceil((value.stop - value.start) / value.step))
-    if isinstance(value, ChoiceSweep):
-        return len(value.list)
-    return len(composer.options(key)) if isinstance(value, Glob) else 1
-
-
 def _right_side(override: Override) -> str:
     """Return what stands after the equals sign of an override."""
     return str(override.input_line).partition("=")[2]
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of Hydra's parser with its QuotedString objects replaced by str."""
-    if isinstance(value, QuotedString):
-        return value.text
-    if isinstance(value, list):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, dict):
-        return {str(_plain(key)): _plain(entry) for key, entry in value.items()}
-    return value
 
 
 # The largest length of `name`. File names begin with it, and may have only 255 bytes.

@@ -14,7 +14,14 @@ from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, State
 
 # A tokenizer depends on these keys. `joined` and `documents` choose the text that trains it.
-_TOKENIZER = ("tokenizer", "vocabulary_size", "tokenizer_lines", "joined", "documents")
+_TOKENIZER = (
+    "data.digest",
+    "task.tokenizer",
+    "task.vocabulary_size",
+    "task.tokenizer_lines",
+    "task.joined",
+    "task.documents",
+)
 
 
 @dataclass
@@ -56,88 +63,46 @@ class Parents:
 def check_start(run: Record, plan: Plan, facts: Facts) -> None:
     """Raise UserError if a run has a parent and cannot start from it.
 
-    The parent may be a run of the same plan, or a finished run that `parent=ID` names.
+    The parent may be a run of the same plan, or a finished run that `parent=ID` names. Both runs
+    need the same tokenizer and the same model. But `model.dropout` and `model.initializer_range`
+    may differ. A model with collaborative attention may start from any attention variant, since it
+    can re-parametrise the weights.
     """
     if run.parent is None:
         return
-    if run.parent in plan.runs:
-        parent = plan.runs[run.parent].config
-        _check_same_tokenizer(run.config, parent)
-    else:
-        parent = RunStore(plan.outputs).run(run.parent).record().config
-        _check_inherited_tokenizer(run.config, parent, facts)
-    _check_model(run.config, parent)
-
-
-def _check_model(config: Mapping[str, Any], parent: Mapping[str, Any]) -> None:
-    """Raise UserError if a run has another model than its parent.
-
-    `model.dropout` and `model.initializer_range` may differ. A model with collaborative attention
-    may start from any attention variant, since it can re-parametrise the weights.
-    """
+    known = plan.runs.get(run.parent) or RunStore(plan.outputs).run(run.parent).record()
     # Old records lack newer keys, so add the values that their runs used implicitly.
-    introduced = {
-        key: value for key, value in INTRODUCED_AS.items() if key.startswith("model.")
-    }
-    ours, theirs = (
-        introduced | leaves({"model": one["model"]}) for one in (config, parent)
-    )
+    ours, theirs = (INTRODUCED_AS | leaves(one.config) for one in (run, known))
+    expected = {key: theirs.get(key) for key in _TOKENIZER}
+    if theirs.get("task.tokenizer") or ours["task.name"] != theirs["task.name"]:
+        if "task.tokenizer" not in ours:
+            wanted = "a task that can use the parent's tokenizer"
+            remedy = "choose task=mnli or task=squad"
+            raise invalid_value("task", ours["task.name"], wanted, remedy)
+        expected = {
+            "task.tokenizer": tokenizer_of(known.config, facts),
+            "task.vocabulary_size": theirs.get("task.vocabulary_size"),
+        }
+
     free = ["model.dropout", "model.initializer_range"]
     if ours.get("model.attention.name") == "collaborative":
         free += [
             key for key in {**theirs, **ours} if key.startswith("model.attention.")
         ]
-    expected = {key: theirs.get(key) for key in {**theirs, **ours} if key not in free}
-    _check_equal(ours, expected, config["parent"])
-
-
-def _check_same_tokenizer(config: Mapping[str, Any], parent: Mapping[str, Any]) -> None:
-    """Raise UserError if a run and its parent in the same plan need different tokenizers."""
-    same_task = config["task"]["name"] == parent["task"]["name"]
-    if same_task and config["task"].get("tokenizer") is None:
-        _check_equal(_tokenizer_keys(config), _tokenizer_keys(parent), config["parent"])
-
-
-def _check_inherited_tokenizer(
-    config: Mapping[str, Any], parent: Mapping[str, Any], facts: Facts
-) -> None:
-    """Raise UserError if a run has another tokenizer than its finished parent."""
-    same_task = config["task"]["name"] == parent["task"]["name"]
-    if parent["task"].get("tokenizer") or not same_task:
-        if "tokenizer" not in config["task"]:
-            wanted = "a task that can use the parent's tokenizer"
-            remedy = "choose task=mnli or task=squad"
-            raise invalid_value("task", config["task"]["name"], wanted, remedy)
-        expected = {
-            "task.tokenizer": tokenizer_of(parent, facts),
-            "task.vocabulary_size": parent["task"].get("vocabulary_size"),
-        }
-    else:
-        expected = _tokenizer_keys(parent)
-    _check_equal(_tokenizer_keys(config), expected, config["parent"])
-
-
-def tokenizer_of(config: Mapping[str, Any], facts: Facts) -> str:
-    """Return the name of the prepared data that holds the tokenizer of a run."""
-    named: str | None = config["task"].get("tokenizer")
-    return named or str(facts.text(config)["prepared"])
-
-
-def _tokenizer_keys(config: Mapping[str, Any]) -> dict[str, Any]:
-    keys = ("data.digest", *(f"task.{name}" for name in _TOKENIZER))
-    given = leaves({"task": config["task"], "data": config["data"]})
-    return {key: given.get(key, INTRODUCED_AS.get(key)) for key in keys}
-
-
-def _check_equal(
-    ours: Mapping[str, Any], expected: Mapping[str, Any], parent: str
-) -> None:
+    for key in {**theirs, **ours}:
+        if key.startswith("model.") and key not in free:
+            expected[key] = theirs.get(key)
     for key, value in expected.items():
         if (own := ours.get(key)) != value:
             wanted = "null" if value is None else value
             remedy = f"set {key}={wanted}"
             if key == "data.digest":
                 remedy = "choose the text that the parent was trained on"
-            raise invalid_value(
-                key, own, f"{wanted}, as in the parent {parent}", remedy
-            )
+            wanted = f"{wanted}, as in the parent {run.parent}"
+            raise invalid_value(key, own, wanted, remedy)
+
+
+def tokenizer_of(config: Mapping[str, Any], facts: Facts) -> str:
+    """Return the name of the prepared data that holds the tokenizer of a run."""
+    named: str | None = config["task"].get("tokenizer")
+    return named or str(facts.text(config)["prepared"])

@@ -29,8 +29,6 @@ from sweeper.plan.experiment import (
     read_experiment,
 )
 from sweeper.plan.facts import Facts
-from sweeper.plan.grid import check_size
-from sweeper.plan.hydra_errors import NO_EXPERIMENT
 from sweeper.plan.overlay import with_command_line
 from sweeper.plan.overrides import CommandLine, absolute_path, check_name, name_of, read
 from sweeper.plan.parents import Parents, check_start
@@ -45,8 +43,6 @@ from sweeper.store.runs import RunStore
 
 # A reference of OmegaConf to another key, such as ${model.heads}.
 _REFERENCE = re.compile(r"\$\{\s*([^}\s]*)\s*\}")
-# A key of an arm, such as experiment.arms.fixed.label or experiment.scales.demo.arms.fixed.label.
-_ARM = re.compile(r"experiment\.(?:scales\.[^.]+\.)?arms\.([^.]+)")
 
 
 @dataclass
@@ -78,11 +74,12 @@ class Planner:
         for name, experiment in experiments.items():
             _check_results(experiment, found[name], facts)
 
-        notes = [
-            note
+        sentences = [
+            _replaced(point, command_line, self.composer)
             for points in found.values()
-            for note in _replaced(points, command_line, self.composer)
+            for point in points
         ]
+        notes = [*dict.fromkeys(filter(None, sentences))]
         unseeded = Plan(scale, outputs, experiments, texts, found, notes=notes)
         plan = with_seeds(unseeded, {})
         for run in plan.runs.values():
@@ -107,7 +104,6 @@ class Planner:
 
         found = {}
         for yaml in command_line.experiments:
-            _refuse_metric(yaml, command_line)
             shipped = self._shipped(yaml, command_line, scale)
             name = given_name or name_of(command_line, shipped, self.composer)
             made = with_command_line(shipped, axes, command_line.values)
@@ -116,7 +112,7 @@ class Planner:
                 made.claims = command_line.values.get("experiment.claims", [])
             found[name] = replace(made, name=name)
         if not command_line.experiments:
-            grid = _grid(template, axes)
+            grid = _grid(template, command_line, axes)
             name = given_name or name_of(command_line, None, self.composer)
             found[name] = replace(grid, name=name)
 
@@ -126,13 +122,23 @@ class Planner:
             check(experiment)
             _check_interpolations(experiment, template)
             experiment.seeds = list(dict.fromkeys(experiment.seeds))
+        self._check_points(found)
+        return found
+
+    def _check_points(self, experiments: Mapping[str, Experiment]) -> None:
+        """Raise UserError if the experiments have more than `max_runs` points."""
         points = sum(
             len(experiment.seeds) * math.prod(map(len, arm.grid.values()))
-            for experiment in found.values()
+            for experiment in experiments.values()
             for arm in experiment.arms.values()
         )
-        check_size(points, self.max_runs, "the sweep")
-        return found
+        if points > self.max_runs:
+            # The command line is read only as far as this check needs it.
+            raise UserError(
+                f"the sweep has at least {points:,} points, more than "
+                f"hydra.sweeper.max_runs={self.max_runs:,}; sweep fewer values or raise "
+                "hydra.sweeper.max_runs."
+            )
 
     def _shipped(self, yaml: str, command_line: CommandLine, scale: str) -> Experiment:
         """Return the experiment of conf/experiment/<yaml>.yaml, changed by the command line."""
@@ -144,39 +150,13 @@ class Planner:
                 f"experiment={first} has scale={scale}, but experiment={yaml} has "
                 f"scale={own_scale}; sweep one of them at a time, or set scale={scale}."
             )
-        self._check_arms(yaml, command_line)
         return read_experiment(
             yaml,
-            own.resolved.get("experiment"),
+            own.experiment,
             scale=scale,
-            scales=self.composer.options("scale"),
             overrides=command_line.values,
+            added=command_line.added,
         )
-
-    def _check_arms(self, yaml: str, command_line: CommandLine) -> None:
-        """Raise UserError if an override changes an arm that the yaml does not have.
-
-        Overrides that add an arm begin with one plus sign, so they are not checked. All others
-        begin with `++`: sweep.py inserts it, so that Hydra accepts them.
-        """
-        named = {arm[1]: text for key, text in command_line.fixed.items()
-                 if (arm := _ARM.match(key)) and text.startswith("++")}  # fmt: skip
-        if not named:
-            return
-        whole = self.composer.base([f"experiment={yaml}"]).resolved["experiment"]
-        sections = (
-            whole,
-            *(section or {} for section in (whole.get("scales") or {}).values()),
-        )
-        arms = dict.fromkeys(
-            arm for section in sections for arm in section.get("arms") or {}
-        )
-        for name, text in named.items():
-            if name not in arms:
-                key = text.removeprefix("++").partition("=")[0]
-                expected = f"an arm of {yaml} ({', '.join(arms)})"
-                remedy = f"correct the name. To add an arm, write +{key}=VALUE"
-                raise invalid_value("experiment.arms", name, expected, remedy)
 
 
 def _outputs_folder(template: RunTemplate) -> Path:
@@ -197,19 +177,18 @@ def _seeds_given(command_line: CommandLine, template: RunTemplate) -> list[Any] 
     return seeds
 
 
-def _refuse_metric(yaml: str, command_line: CommandLine) -> None:
-    """Raise UserError if the command line sets `metric`, which only a grid without a yaml reads."""
-    given = {**command_line.values, **command_line.axes}
-    if "metric" in given:
-        expected = f"no metric, since experiment={yaml} has its own"
-        remedy = "write experiment.metric=NAME instead"
-        raise invalid_value("metric", given["metric"], expected, remedy)
-
-
-def _grid(template: RunTemplate, axes: Mapping[str, list[Any]]) -> Experiment:
+def _grid(
+    template: RunTemplate, command_line: CommandLine, axes: Mapping[str, list[Any]]
+) -> Experiment:
     """Return the grid of a command line as an experiment with one arm and an empty name."""
-    if template.resolved.get("experiment") is not None:
-        raise UserError(NO_EXPERIMENT)
+    of_experiment = [
+        key for key in command_line.values if key.startswith("experiment.")
+    ]
+    if of_experiment or template.experiment is not None:
+        raise UserError(
+            "Keys such as experiment.seeds can be set only if an experiment is chosen; "
+            "add experiment=NAME, as in experiment=fig1."
+        )
     metric = template.resolved.get("metric")
     if not isinstance(metric, str):
         remedy = "write for example metric=test/loss"
@@ -258,33 +237,28 @@ def _texts(points: Sequence[Configuration], facts: Facts) -> str:
 
 
 def _replaced(
-    points: Iterable[Configuration], command_line: CommandLine, composer: Composer
-) -> list[str]:
-    """Return a sentence for each chosen optimizer whose values the task or the scale replaces.
+    point: Configuration, command_line: CommandLine, composer: Composer
+) -> str:
+    """Return a sentence if the task or the scale replaces values of a chosen optimizer, else "".
 
     Hydra composes the task and the scale after the optimizer, and they may set its keys.
     """
-    notes: dict[str, None] = {}
-    for point in points:
-        settings = {**command_line.values, **point.arm.set, **point.values}
-        option = settings.get("optimizer")
-        if option is None or point.config.get("parent"):
-            continue  # a fine-tuning uses the settings of its own task
-        config = leaves(point.config)
-        replaced = {
-            key: value
-            for key, value in composer.listed("optimizer", str(option)).items()
-            if key not in settings and config.get(key) != value
-        }
-        if replaced:
-            instead = describe_values({key: config.get(key) for key in replaced})
-            example = "=".join(map(str, next(iter(replaced.items()))))
-            note = (
-                f"The task and the scale replace values of optimizer={option} by {instead}; to "
-                f"keep a value, set its key, as in {example}."
-            )
-            notes[note] = None
-    return [*notes]
+    settings = {**command_line.values, **point.arm.set, **point.values}
+    option = settings.get("optimizer")
+    if option is None or point.config.get("parent"):
+        return ""  # a fine-tuning uses the settings of its own task
+    config = leaves(point.config)
+    instead = {
+        key: config.get(key)
+        for key, value in composer.listed("optimizer", str(option)).items()
+        if key not in settings and config.get(key) != value
+    }
+    if not instead:
+        return ""
+    return (
+        f"The task and the scale replace values of optimizer={option} by "
+        f"{describe_values(instead)}; to keep a value, set its key on the command line."
+    )
 
 
 def _check_results(
@@ -294,29 +268,10 @@ def _check_results(
 
     This function does not check whether the points can decide a claim. results/judge.py does.
     """
-    name = experiment.yaml or experiment.name
-    section = f"experiment={name}: experiment"
-    registry.check(registry.FIGURES, experiment.figure, f"{section}.figure")
+    registry.check(registry.FIGURES, experiment.figure, f"{experiment.section}.figure")
     for claim in experiment.claims:
-        registry.check(registry.CLAIMS, claim, f"{section}.claims")
-
-    of_task = {str(point.config["task"]["name"]): point.config for point in points}
-    measured = {
-        task: facts.text(config).get("metrics", ()) for task, config in of_task.items()
-    }
-    shown = dict.fromkeys(
-        metric
-        for point in points
-        for metric in _check_metrics(experiment, point, measured)
-    )
-    if experiment.tune:
-        _check_tuned_metric(name, experiment.tune.by, measured)
-    for metric in experiment.margin:
-        if metric not in shown:
-            expected = f"a metric of the experiment ({', '.join(shown)})"
-            raise invalid_value(
-                f"{section}.margin", metric, expected, "name one of them"
-            )
+        registry.check(registry.CLAIMS, claim, f"{experiment.section}.claims")
+    _check_metrics(experiment, points, facts)
 
     key = experiment.x
     of_point = ({*point.size, *point.values, *leaves(point.config)} for point in points)
@@ -324,42 +279,44 @@ def _check_results(
     if key not in of_table and not any(key in known for known in of_point):
         names = ", ".join([*of_table, *points[0].size])
         expected = f"a key of the config, or one of {names}"
-        raise invalid_value(f"{section}.x", key, expected, "correct it")
+        raise invalid_value(f"{experiment.section}.x", key, expected, "correct it")
 
 
 def _check_metrics(
-    experiment: Experiment, point: Configuration, measured: Mapping[str, Sequence[str]]
-) -> list[str]:
-    """Return the metrics to show for a point. Raise UserError if its task does not measure them.
-
-    `measured`: the metrics that each task measures, or an empty list if they are unknown.
-    """
-    name = experiment.yaml or experiment.name
-    task = str(point.config["task"]["name"])
-    shown = [point.arm.metric or experiment.metric]
-    if experiment.finetune:
-        shown = experiment.finetune.get(task, [])
-    known = measured[task]
-    for metric in shown:
-        if not known or metric in known:
-            continue
-        expected = f"a metric of task {task} ({', '.join(known)})"
-        if experiment.yaml:
-            key = f"finetune.{task}" if experiment.finetune else "metric"
-            where = f"experiment={name}: experiment.{key}"
-            raise invalid_value(where, metric, expected, "name one of them")
-        remedy = "sweep one task at a time, or set a metric that all tasks measure"
-        raise invalid_value("metric", metric, expected, remedy)
-    return shown
-
-
-def _check_tuned_metric(
-    name: str, by: str, measured: Mapping[str, Sequence[str]]
+    experiment: Experiment, points: Sequence[Configuration], facts: Facts
 ) -> None:
-    """Raise UserError if a task does not measure the metric `experiment.tune.by`."""
-    for task, metrics in measured.items():
-        known = [metric.replace("test/", SPLIT) for metric in metrics]
-        if known and by not in known:
-            expected = f"a metric of task {task} ({', '.join(known)})"
-            where = f"experiment={name}: experiment.tune.by"
-            raise invalid_value(where, by, expected, "name one of them")
+    """Raise UserError if an experiment names a metric that its tasks do not measure.
+
+    A task with an unknown list of metrics may measure any metric.
+    """
+    section = f"{experiment.section}." if experiment.yaml else ""
+    of_task: dict[str, Configuration] = {}
+    shown: set[tuple[str, str]] = set()
+    for point in points:
+        task = str(point.config["task"]["name"])
+        of_task[task] = point
+        metrics = [point.arm.metric or experiment.metric]
+        if experiment.finetune:
+            metrics = experiment.finetune.get(task, [])
+        shown |= {(task, metric) for metric in metrics}
+
+    for task, point in of_task.items():
+        measured = facts.text(point.config).get("metrics", ())
+        key = f"finetune.{task}" if experiment.finetune else "metric"
+        named = [(key, metric, measured) for of, metric in shown if of == task]
+        if experiment.tune:
+            validated = [one.replace("test/", SPLIT) for one in measured]
+            named.append(("tune.by", experiment.tune.by, validated))
+        for key, metric, known in named:
+            if known and metric not in known:
+                expected = f"a metric of task {task} ({', '.join(known)})"
+                raise invalid_value(
+                    f"{section}{key}", metric, expected, "name one of them"
+                )
+    known = {metric for _, metric in shown}
+    for metric in experiment.margin:
+        if metric not in known:
+            expected = f"a metric of the experiment ({', '.join(sorted(known))})"
+            raise invalid_value(
+                f"{section}margin", metric, expected, "name one of them"
+            )

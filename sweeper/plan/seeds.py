@@ -99,7 +99,7 @@ def _seeds(one: Configuration, experiment: Experiment, number: int) -> list[int]
     """Return the first `number` seeds of a configuration.
 
     First come the seeds that the configuration or its experiment lists. Larger numbers follow, and
-    then the unused numbers from 0. These further seeds exclude the seeds of tuning trials. For
+    after the largest one the numbers from 0. The seeds of tuning trials are left out of these. For
     example, after the seeds [5, 7] come 8, 9 and so on. If `once` is True, return only the seed in
     the config.
     """
@@ -107,9 +107,9 @@ def _seeds(one: Configuration, experiment: Experiment, number: int) -> list[int]
         return [one.config["seed"]]
     own = one.seeds or experiment.seeds
     of_trials = experiment.tune.seeds if experiment.tune else ()
-    smaller = (seed for seed in itertools.count() if seed not in own)
-    after = itertools.chain(range(max(own) + 1, LARGEST_SEED + 1), smaller)
-    further = (seed for seed in after if seed not in of_trials)
+    taken = {*own, *of_trials}
+    after = (seed % (LARGEST_SEED + 1) for seed in itertools.count(max(own) + 1))
+    further = (seed for seed in after if seed not in taken)
     return [*itertools.islice(itertools.chain(own, further), number)]
 
 

@@ -1,8 +1,7 @@
 """Print a plan as a table of points with sizes and states. Print totals below the table."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
 
 from rich.console import Console
 from rich.table import Table
@@ -10,6 +9,7 @@ from rich.text import Text
 
 from sweeper.plan.plan import Plan, PlannedPoint
 from sweeper.store import errors
+from sweeper.store.files import canonical
 from sweeper.store.numbers import plural, short
 from sweeper.store.plans import describe_values
 from sweeper.store.runs import State, Status
@@ -45,25 +45,21 @@ def print_plan(
         statuses: the status of each run, by its id.
         verbose: whether to print every point of a large plan.
     """
-    by_experiment = {
-        name: [
-            list(seeds)
-            for _, seeds in groupby(
-                same, key=lambda p: (p.arm, p.task, describe_values(p.values))
-            )
-        ]
-        for name, same in groupby(plan.points, key=lambda p: p.experiment)
-    }
+    by_experiment: dict[str, dict[str, list[PlannedPoint]]] = defaultdict(dict)
+    for point in plan.points:
+        setting = canonical([point.arm, point.task, point.values])
+        by_experiment[point.experiment].setdefault(setting, []).append(point)
     every = sum(map(len, by_experiment.values()))
     many = not verbose and every > _MANY
-    for name, rows in by_experiment.items():
+    for name, by_setting in by_experiment.items():
+        rows = [*by_setting.values()]
         title = f"{name} ({plan.scale}): {plan.experiments[name].title}"
         console.print(Text(errors.sanitize(title), style="bold"))
         shown = rows[: max(_LISTED // len(by_experiment), 1)] if many else rows
-        table = _table(shown, plan, statuses)
+        table = _table(shown, plan, statuses, _SIZE_COLUMNS)
         room = console.options.update(width=_ANY_WIDTH)
         if console.measure(table, options=room).maximum > console.width:
-            table = _table(shown, plan, statuses, narrow=True)
+            table = _table(shown, plan, statuses, {})
         console.print(table)
         if len(shown) < len(rows):
             console.print(
@@ -107,39 +103,39 @@ def _table(
     rows: Sequence[Sequence[PlannedPoint]],
     plan: Plan,
     statuses: Mapping[str, Status],
-    *,
-    narrow: bool = False,
+    sizes: Mapping[str, str],
 ) -> Table:
-    """Return the table of points. Each entry of `rows` has all seeds of one point.
+    """Return the table of points.
 
-    If `narrow` is True, show only the size `params`, and write the target of a match below its
-    point.
+    Args:
+        rows: for each point, its seeds.
+        plan: the plan.
+        statuses: the status of each run, by its id.
+        sizes: the columns to show besides `params`, with the size in each. Columns are left out
+            if a point lacks the size.
     """
+    first_runs = [plan.runs[seeds[0].run] for seeds in rows]
+    columns = {"params": "params_total"} | {
+        word: key
+        for word, key in sizes.items()
+        if all(key in run.size for run in first_runs)
+    }
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("arm", overflow="fold")
     table.add_column("task", no_wrap=True)
     table.add_column("point", overflow="fold")
-    sizes = [plan.runs[seeds[0].run].size for seeds in rows]
-    columns = {
-        word: key
-        for word, key in _SIZE_COLUMNS.items()
-        if all(key in size for size in sizes)
-    }
-    for column in ("params", *(() if narrow else columns)):
+    for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
-    if not narrow:
-        table.add_column("matched to", overflow="fold")
     table.add_column("state", overflow="fold")
     owner: dict[str, str] = {}
     for point in plan.points:
         owner.setdefault(point.run, f"{point.experiment}/{point.arm}")
-    for seeds in rows:
+    for run, seeds in zip(first_runs, rows, strict=True):
         first = seeds[0]
-        size, matched = plan.runs[first.run].size, first.matched
         setting = _literal(describe_values(first.values) or "as configured")
-        match = ""
-        if matched:
+        if matched := first.matched:
             match = f"{matched.to} ({matched.count} {matched.error:+z.2%})"
+            setting.append(f"\n  matched to {errors.sanitize(match, 1000)}")
         states: Counter[str] = Counter()
         for point in seeds:
             status = statuses[point.run]
@@ -152,12 +148,8 @@ def _table(
         table.add_row(
             _literal(first.arm),
             first.task,
-            Text(f"{setting}\n  matched to {_literal(match)}")
-            if match and narrow
-            else setting,
-            short(size["params_total"]),
-            *(() if narrow else (short(size[key]) for key in columns.values())),
-            *(() if narrow else (_literal(match),)),
+            setting,
+            *(short(run.size[key]) for key in columns.values()),
             _literal("; ".join(f"{n} {state}" for state, n in states.items())),
         )
     return table

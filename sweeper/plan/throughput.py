@@ -1,9 +1,9 @@
 """Estimate how long a run takes, from its FLOPs and the measured speed of similar runs."""
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable
 from contextlib import suppress
 from statistics import median
-from typing import Protocol
 
 from sweeper.plan.plan import Plan
 from sweeper.store.errors import UserError
@@ -24,6 +24,9 @@ ENOUGH = 0.05
 # models can take 100 times as long for each FLOP.
 COMPARABLE = 1 / 30
 
+Group = dict[str, tuple[int, float]]
+"""The FLOPs and the measured value of similar runs, by run id, from the oldest to the newest."""
+
 
 class Throughput:
     """An estimator of how long runs take on one kind of device, based on measured runs.
@@ -43,11 +46,10 @@ class Throughput:
     def __init__(self, assumed: float = 0.0) -> None:
         self._assumed = assumed
         # The seconds per FLOP of training, and the seconds of overhead (start and evaluation). Both
-        # dicts have the form {name of a group of similar runs: {run id: measured value}}.
-        self._per_flop: dict[str, dict[str, float]] = {}
-        self._overhead: dict[str, dict[str, float]] = {}
+        # dicts are keyed by the name of a group of similar runs.
+        self._per_flop: dict[str, Group] = defaultdict(dict)
+        self._overhead: dict[str, Group] = defaultdict(dict)
         self._similar: dict[str, list[str]] = {}  # maps a run id to the run's groups
-        self._flops: dict[str, int] = {}  # maps the id of a measured run to its FLOPs
 
     def knows(self, run: Record) -> bool:
         """Return whether the training time of a run can be estimated."""
@@ -80,29 +82,24 @@ class Throughput:
         """Return the expected seconds of training, by run id. Leave out runs of unknown speed."""
         return {run.id: self.expected(run).training for run in runs if self.knows(run)}
 
-    def _note(
-        self, known: dict[str, dict[str, float]], run: Record, value: float
-    ) -> None:
-        self._flops[run.id] = run.flops
+    def _note(self, known: dict[str, Group], run: Record, value: float) -> None:
         for name in self._groups(run):
-            group = known.setdefault(name, {})
+            group = known[name]
             # Remove the old value first, so that the dict stays sorted from the oldest value to the
             # newest.
             group.pop(run.id, None)
-            group[run.id] = value
+            group[run.id] = (run.flops, value)
             if len(group) > NEWEST:
                 del group[next(iter(group))]
 
-    def _median(
-        self, known: dict[str, dict[str, float]], run: Record, default: float
-    ) -> float:
+    def _median(self, known: dict[str, Group], run: Record, default: float) -> float:
         *similar, everything = self._groups(run)
         for name in similar:
-            if name in known:
-                return median(known[name].values())
+            if group := known[name]:
+                return median(value for _, value in group.values())
         least = COMPARABLE * run.flops
-        others = known.get(everything, {}).items()
-        comparable = [value for other, value in others if self._flops[other] >= least]
+        others = known[everything].values()
+        comparable = [value for flops, value in others if flops >= least]
         return median(comparable) if comparable else default
 
     def _groups(self, run: Record) -> list[str]:
@@ -116,38 +113,33 @@ class Throughput:
         return self._similar[run.id]
 
 
-class Backend(Protocol):
-    """A backend (sweeper/run/backend.py), with the only attribute that this module reads."""
-
-    device: str  # "cpu" or "gpu"
-
-
-def device_of(plan: Plan, backend: Backend) -> str:
-    """Return "gpu" if a run of the plan requires one, else the device of the backend."""
+def device_of(plan: Plan, default: str) -> str:
+    """Return "gpu" if a run of the plan requires one, else the device `default` of the backend."""
     required = {run.config["trainer"]["accelerator"] for run in plan.runs.values()}
-    return "gpu" if "gpu" in required else backend.device
+    return "gpu" if "gpu" in required else default
 
 
-def measured(plan: Plan, store: RunStore, backend: Backend) -> Throughput:
+def measured(plan: Plan, store: RunStore, default: str) -> Throughput:
     """Return a Throughput that has learned from finished runs of a plan.
 
     If a task has no finished run in the plan, also learn from the newest finished runs of this task
     in other plans.
+
+    Args:
+        plan: the plan.
+        store: the runs on disk.
+        default: the device of the backend. Runs that finished on another device are left out.
     """
-    device = device_of(plan, backend)
-    own = list(_finished(plan.runs.values(), store, device))
-    missing = {_task(run) for run in plan.runs} - {_task(run.id) for run, _, _ in own}
+    device = device_of(plan, default)
+    found = Throughput()
+    own = [run.id for run in plan.runs.values() if _learn(found, run, store, device)]
+    missing = {*map(_task, plan.runs)} - {*map(_task, own)}
     ids = store.ids() if missing else []
     ids = [run for run in ids if _task(run) in missing and run not in plan.runs]
     ids.sort(key=lambda run: store.run(run).path.stat().st_mtime)
-
-    others: list[tuple[Record, float, float | None]] = []
     for run_id in ids[-OTHERS:]:
         with suppress(UserError, OSError):  # skip a damaged run of another plan
-            others += _finished([store.run(run_id).record()], store, device)
-    found = Throughput()
-    for run, training, overhead in (*others, *own):
-        found.learn(run, training, overhead)
+            _learn(found, store.run(run_id).record(), store, device)
     return found
 
 
@@ -155,12 +147,12 @@ def _task(run_id: str) -> str:
     return run_id.partition("-")[0]
 
 
-def _finished(
-    runs: Iterable[Record], store: RunStore, device: str
-) -> Iterator[tuple[Record, float, float | None]]:
-    """Yield (run, seconds of training, seconds of overhead) for runs finished on `device`."""
-    for run in runs:
-        result = store.run(run.id).result() or {}
-        training = result.get("seconds")
-        if training and ("max_memory_allocated" in result) == (device == "gpu"):
-            yield run, training, result.get("overhead_seconds")
+def _learn(found: Throughput, run: Record, store: RunStore, device: str) -> bool:
+    """Learn how long a run took, if it finished on `device`. Return whether it did."""
+    result = store.run(run.id).result() or {}
+    training = result.get("seconds")
+    on_gpu = "max_memory_allocated" in result
+    if not training or on_gpu != (device == "gpu"):
+        return False
+    found.learn(run, training, result.get("overhead_seconds"))
+    return True

@@ -101,7 +101,7 @@ class Overview:
         The time is estimated from similar finished runs. If there are none, a dry run prints a
         range of times for a CPU, computed from this machine's speed.
         """
-        throughput = measured(plan, self.store, self.backend)
+        throughput = measured(plan, self.store, self.backend.device)
         runs, slots = [plan.runs[run] for run in left], self.backend.slots
         if runs:
             tokens = sum(run.size["tokens"] for run in runs)
@@ -114,7 +114,7 @@ class Overview:
 
     def _times(self, plan: Plan, runs: Sequence[Record], throughput: Throughput) -> str:
         """Return a clause with the expected time, such as "; about 3 min on a CPU, ..."."""
-        device, slots = device_of(plan, self.backend).upper(), self.backend.slots
+        device, slots = device_of(plan, self.backend.device).upper(), self.backend.slots
         if all(map(throughput.knows, runs)):
             seconds = expected_seconds(runs, self.store, throughput, slots)
             return (

@@ -88,7 +88,7 @@ class Executor:
 
     def throughput(self, plan: Plan) -> Throughput:
         """Return an estimator of training times that has learned from finished runs."""
-        return measured(plan, self.store, self.backend)
+        return measured(plan, self.store, self.backend.device)
 
     def train(self, plan: Plan, left: Sequence[str], *, rounds: Rounds = ()) -> bool:
         """Write a plan, prepare the data and train the runs `left`. Return whether all are done.

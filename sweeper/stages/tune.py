@@ -249,10 +249,8 @@ def _configurations(
             number = search.seeds.get(canonical([point.arm.name, settings]), 1)
             seeds = tune.seeds[:number]
             found.append(replace(point, values=settings, config=config, seeds=seeds))
-    answers = facts.sizes_if_valid([point.config for point in found])
-    for point, size in zip(found, answers, strict=True):
-        if isinstance(size, Invalid):
-            raise size
+    sizes = facts.sizes([point.config for point in found])
+    for point, size in zip(found, sizes, strict=True):
         if size != point.size:
             # The judged runs would differ in size or cost from what the plan states.
             raise invalid_value(

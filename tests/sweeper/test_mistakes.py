@@ -47,14 +47,13 @@ SWEEPS = {
     "model.heads=interval(1,4)": "expected a list of values",
     "experiment=glob(nothing*)": "experiment=glob(nothing*): expected at least one value",
     "experiment.error=0.1": "can be set only if an experiment is chosen; add experiment=NAME",
-    "experiment=table1 experiment.error=0.1": "write +experiment.error=VALUE to add it",
-    "experiment=table1 experiment.foo=3": "write +experiment.foo=VALUE to add it, if docs/exp",
+    "experiment=table1 experiment.foo=3": "experiment.foo is not a key of the config; `--cfg all`",
     "experiment=fig1 ++experiment.arms.fixed.set.model.layers=2": "model={'layers': 2} cannot be",
     "experiment=[fig1,fig3]": "expected names of experiments; write for example experiment=f",
     "experiment=fig1 experiment.scales.gpu.seeds=[7]": "the chosen scale, demo; add scale=gpu, or",
     "experiment=fig1 scale=cpu experiment.tune.grow=-1": "grow=-1: input should be",
-    "experiment=fig1 scale=paper experiment.tuned=true": "expected false, since fig1 has no "
-    "tune.grid at scale=paper; leave experiment.tuned out, or set experiment.tune.grid.",
+    "experiment=fig1 scale=paper experiment.tuned=true": "tuned=True: expected no option of "
+    "tuning, since fig1 is not tuned: it needs experiment.tuned=true, and a key in tune.grid that",
     "experiment=fig9": "did you mean fig4 or fig3 or fig2?",
     "experiment=scaling": "experiment=scaling was removed: choose another experiment; fig3",
     "scale=huge experiment=fig1": "scale=huge: expected one of cpu, demo",
@@ -85,7 +84,7 @@ SWEEPS = {
     "logger.project=a/b": "logger.project=a/b: expected a name of at most 128 characters",
     "experiment=fig1 metric=test/loss": "has its own; write experiment.metric=NAME instead.",
     "experiment=fig1 experiment.tuned=true optimizer.learning_rate=0.1": "experiment.tuned=True: "
-    "expected no value for the tuned keys (optimizer.learning_rate); leave out one of the two.",
+    "expected no option of tuning, since fig1 is not tuned",
     "metric=[a]": "metric=['a']: expected the name of a metric",
     "parent=nope": "parent=nope: expected the id of a finished run in /",
     "model={head_size:8}": "model={head_size:8}: expected one value; set its keys one by one",
@@ -98,19 +97,19 @@ SWEEPS = {
     "experiment=width data.directions=0,9": "start one sweep for each value, or add 'experiment.cl",
     "experiment=three model.heads=2,4": "three values of model.heads, not 2; add values",
     "experiment=three experiment.claims=[larger]": "experiment=three: experiment.claims=larger",
-    "model.heads=range(1,5000) model.layers=range(1,5000)": "24,990,001",
-    "seed=range(0,5,0)": "seed=range(0,5,0): expected a finite range",
+    "model.heads=range(1,5000) model.layers=range(1,5000)": "at least 12,996 points, more",
+    "seed=range(0,5,0)": "seed=range(0,5,0): expected a list of values or a finite",
     "~seed": "~seed: keys of the config cannot be deleted",
     "paths.outputs=null": "paths.outputs=None: expected a folder",
     "data=local data.root='~nosuchuser/x'": "data.root=~nosuchuser/x: expected a folder",
     "model.heads=1e999": "model.heads=inf: expected a finite number",
-    "trainer.threads=1,2": "trainer.threads=1,2: expected one value, since this key cannot",
+    "trainer.threads=1,2": "trainer.threads=1,2: expected one value; start one",
     "experiment=fig3 ++experiment.arms.fixed.grid={trainer.threads:[1,2]}": "keys that can change",
-    "experiment=fig1 experiment.tune.seeds=[7]": "is not tuned; add experiment.tuned=true, or",
+    "experiment=fig1 experiment.tune.seeds=[7]": "is not tuned: it needs experiment.tuned=true",
     "experiment=fig1 scale=cpu experiment.tune.seeds=[7,2]": "none of the experiment's own",
     "experiment=fig1 scale=cpu experiment.tune.transfer.fixed=width": "tune.transfer was removed",
     "experiment=fig1 scale=cpu experiment.tune.per=arm": "tune.per was removed: leave it out",
-    "experiment=fig1 scale=cpu experiment.tune.by=test/loss": "a metric of the validation split",
+    "experiment=fig1 scale=cpu experiment.tune.by=test/loss": "match pattern '^validation/'",
     "experiment=fig1 scale=cpu experiment.tune.grid={optimizer.learning_rate:[0.1]}": "least two",
     "experiment=three ++experiment.margin={test/loss:{size:0,reason:why}}": "a number above 0",
     "experiment=three ++experiment.margin={test/loss:{size:1,reason:'\u2003'}}": "match pattern",
@@ -150,7 +149,7 @@ FILES = {
     ),
     "seeded": (
         ARM.replace("{grid", "{set: {seed: 5}, grid"),
-        "arm a cannot set or sweep seed",
+        "arms.a cannot set or sweep seed",
     ),
     "heirs": (
         ARM.replace("}}}\n", "}, seeds: [0, 1]}}\n"),
@@ -185,7 +184,7 @@ FILES = {
     ),
     "uncached": (
         MATCH.replace("16}", "16, task: pretraining}").replace("HOW", CACHE),
-        "match.count=cache_bytes_per_token: expected a count that the model encoder with multi",
+        "match.count=cache_bytes_per_token: expected a count that the model encoder has",
     ),
     "two": (
         ARM.replace("{grid", "{set: {model.embedding_size: 16}, grid").replace(
@@ -204,10 +203,10 @@ FILES = {
 }
 MATCHES = {  # these replace HOW in MATCH
     "close": ("to: 150000, tolerance: -1", "tolerance=-1: input should be"),
-    "zero": ("to: 0, tolerance: 0.1", "match.to=0: expected the name of an arm"),
+    "zero": ("to: 0, tolerance: 0.1", "match.to=0: expected a number from 1 to 1e18"),
     "besides": (
         "to: 150000, tolerance: 0.1, where: model.heads > 2",
-        "a.match.where needs an arm as match.to, but match.to=150000 is a",
+        "a.match.to=150000: expected the name of an arm, since `where` and",
     ),
     "stepless": (
         "to: 150000, tolerance: 0.1, multiple_of: model.rotary_size",

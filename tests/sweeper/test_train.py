@@ -49,7 +49,7 @@ class Folder:
 
     def told(self, *runs, done=()):
         """Return the expected seconds of `runs`. Their plan also has the finished runs `done`."""
-        throughput = measured(self.plan(*runs, *done), self.store, self)
+        throughput = measured(self.plan(*runs, *done), self.store, self.device)
         return expected_seconds(runs, self.store, throughput, self.slots)
 
 

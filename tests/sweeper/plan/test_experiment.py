@@ -119,6 +119,23 @@ def test_an_arm_with_a_parent_would_have_its_tokenizer(plan, own, key):
     assert ", as in the parent " in refusal(plan, text=text).partition(key)[2]
 
 
+def test_an_arm_with_a_parent_of_another_task_can_use_its_tokenizer(plan):
+    text = CHILDREN.replace("task: mnli", "task: lm1b")
+    told = refusal(plan, text=text.partition("    third:")[0])
+    assert "task=lm1b: expected a task that can use the parent's tokenizer" in told
+
+
+def test_an_override_of_the_experiment_wins_over_its_scale(plan):
+    text = f"{GRIDS}  seeds: [1]\n  scales: {{demo: {{seeds: [2], error: 0.1}}}}\n"
+    [read] = plan(text=text).experiments.values()
+    assert (read.seeds, read.error) == ([2], 0.1)
+    typed = "experiment.scales.demo.seeds=[3] experiment.error=0.2"
+    [read] = plan(typed, text=text).experiments.values()
+    assert (read.seeds, read.error) == ([3], 0.2)
+    [read] = plan("experiment.scales.demo.seeds=null", text=text).experiments.values()
+    assert read.seeds == [1]
+
+
 ARMS = {"fixed": {"label": "fixed"}}
 GRID = {"title": "A grid", "metric": "test/perplexity", "arms": ARMS}
 
