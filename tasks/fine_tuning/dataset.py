@@ -10,7 +10,7 @@ import sys
 import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 from sweeper.store.errors import NOTE, UserError, invalid_value
 from sweeper.store.numbers import plural
 from tasks.text.source import (
-    BYTE_ORDER_MARK,
     NOT_UTF8,
     REPLACEMENT,
     Source,
@@ -27,24 +26,44 @@ from tasks.text.source import (
     name_of,
     note_files,
     note_repeats,
+    raw_lines_of_file,
     visible,
 )
 
 # NUL and surrogates. JSON can spell a lone surrogate, but UTF-8 cannot encode it.
 UNPRINTABLE = re.compile("[\ud800-\udfff\0]")
-REPLACED = "characters replaced"
 
 
-def load_file(path: Path) -> Any:
-    """Read a whole file of JSON and return its value. Raise UserError if it is not JSON."""
-    raw = path.read_bytes().removeprefix(BYTE_ORDER_MARK)
-    try:
-        return json.loads(decoded(raw))
-    except (ValueError, RecursionError) as error:
-        why = " ".join(str(error).split())
-        raise UserError(
-            f"{path} is not valid JSON ({why}); copy the file again."
-        ) from error
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A usable row of a data set.
+
+    Attributes:
+        id: the row's id, or "" if the data set has no ids.
+        mended: True if `printable` has replaced characters of the row.
+    """
+
+    id: str = ""
+    mended: bool = False
+
+    def texts(self) -> tuple[str, str]:
+        """Return the two texts of the row. A tokenizer may be trained on them."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """A row that cannot be used. `reason` says why."""
+
+    reason: str
+
+
+Kind = TypeVar("Kind", bound=Example)
+Rows = Iterator[tuple[str, Any]]
+"""Pairs of a place in a file, such as a line number, and the row that is there.
+
+A row is usually a dict of named fields. It may be any other value of JSON, or Malformed.
+"""
 
 
 def decoded(raw: bytes) -> str:
@@ -52,11 +71,13 @@ def decoded(raw: bytes) -> str:
     return raw.decode(errors="surrogateescape")
 
 
-def row_of(raw: bytes | None) -> Any:
-    """Parse a line of JSON. Return Malformed if it is empty, too long or not JSON.
+def json_rows(path: Path) -> Rows:
+    """Yield the rows of a file with a value of JSON on each line."""
+    for number, raw in enumerate(raw_lines_of_file(path), 1):
+        yield str(number), _json_row(raw)
 
-    If the line is too long, `raw` is None.
-    """
+
+def _json_row(raw: bytes | None) -> Any:
     if raw is None:
         return Malformed("too long")
     if not raw.strip():
@@ -72,40 +93,8 @@ def printable(text: str) -> str:
     return UNPRINTABLE.sub(REPLACEMENT, text)
 
 
-def mended(*texts: str) -> tuple[str, ...]:
-    """Return (REPLACED,) if `printable` would change one of these texts, else ()."""
-    return (REPLACED,) if any(map(UNPRINTABLE.search, texts)) else ()
-
-
 PLACES = 5  # for each reason, name at most this many dropped rows
 GOOD = 0.99  # warn if a smaller share of the rows is kept
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
-    """A usable row of a data set.
-
-    Attributes:
-        id: the row's id, or "" if the data set has no ids.
-        mended: notes that say how the row was repaired.
-    """
-
-    id: str = ""
-    mended: tuple[str, ...] = ()
-
-    def texts(self) -> tuple[str, str]:
-        """Return the two texts of the row. A tokenizer may be trained on them."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True)
-class Malformed:
-    """A row that cannot be used. `reason` says why."""
-
-    reason: str
-
-
-Kind = TypeVar("Kind", bound=Example)
 
 
 class RowReport:
@@ -124,26 +113,29 @@ class RowReport:
         self._ids: set[str] = set()
 
     def kept_of(
-        self, file: str, rows: Iterable[tuple[str, Kind | Malformed]]
+        self, file: str, rows: Rows, example_of: Callable[[Any], Kind | Malformed]
     ) -> Iterator[Kind]:
-        """Yield the usable rows of a file, and count kept and dropped rows.
+        """Yield the examples of the usable rows of a file, and count kept and dropped rows.
 
         Drop rows that repeat an id.
 
         Args:
             file: the name of the file.
-            rows: pairs of a place in the file, such as a line number, and the row that is there.
+            example_of: a function that converts a row to an example, or returns Malformed.
         """
         for place, row in rows:
-            if not isinstance(row, Malformed) and row.id and row.id in self._ids:
-                row = Malformed("duplicate id")
-            if isinstance(row, Malformed):
-                self._places.setdefault(f"{file}: {row.reason}", []).append(place)
+            found = row if isinstance(row, Malformed) else example_of(row)
+            if isinstance(found, Example) and found.id and found.id in self._ids:
+                found = Malformed("duplicate id")
+            if isinstance(found, Malformed):
+                self._places.setdefault(f"{file}: {found.reason}", []).append(place)
                 continue
-            self._ids.add(row.id)
+
+            self._ids.add(found.id)
             self.kept += 1
-            self.mended.update(f"{file}: {reason}" for reason in row.mended)
-            yield row
+            if found.mended:
+                self.mended[f"{file}: characters replaced"] += 1
+            yield found
 
     @property
     def dropped(self) -> dict[str, int]:
@@ -152,10 +144,8 @@ class RowReport:
 
     @property
     def dropped_in_words(self) -> str:
-        listed = []
-        for why, count in self.dropped.items():
-            file, _, reason = why.partition(": ")
-            listed.append(f"{plural(count, 'row')} of {file} ({reason})")
+        counts = self.dropped.items()
+        listed = (f"{plural(count, 'row')} ({why})" for why, count in counts)
         return f"Dropped: {', '.join(listed) or 'no row'}."
 
     @property
@@ -176,11 +166,10 @@ class RowReport:
     def notes(self) -> Iterator[str]:
         """Yield a warning if too few rows are kept, and another if characters were replaced."""
         if self.kept < GOOD * self.total:
-            share = 100 * self.kept / self.total
-            kept = f"only {self.kept} of {self.total} rows are kept ({share:.1f} %)"
+            kept = f"only {self.kept} of {self.total} rows are kept"
             yield f"{kept}. {self.dropped_in_words}"
-        if odd := sum(n for why, n in self.mended.items() if why.endswith(REPLACED)):
-            yield f"{plural(odd, 'row')} {NOT_UTF8}."
+        if self.mended:
+            yield f"{plural(self.mended.total(), 'row')} {NOT_UTF8}."
 
 
 # Hold out this share of the training set's groups (see `DataSet.group`) for validation.
@@ -207,12 +196,16 @@ class DataSet(Source, ABC, Generic[Kind]):
     """The name of the test split on the hub."""
 
     @abstractmethod
-    def read_file(self, path: Path) -> Iterator[tuple[str, Kind | Malformed]]:
-        """Yield (place in the file, example or Malformed) for every row of a file."""
+    def read_file(self, path: Path) -> Rows:
+        """Yield the rows of a file; raise UserError if the file has an unknown format."""
 
     @abstractmethod
-    def example_of(self, row: Mapping[str, Any]) -> Kind | Malformed:
-        """Return the example of a row on the hub, or Malformed."""
+    def example_of(self, row: Any) -> Kind | Malformed:
+        """Return the example of a row, or Malformed if the row cannot be used."""
+
+    def training_example(self, row: Any) -> Kind | Malformed:
+        """Return the example of a row, or Malformed if it cannot be trained on."""
+        return self.example_of(row)
 
     @abstractmethod
     def group(self, example: Kind) -> str:
@@ -221,22 +214,14 @@ class DataSet(Source, ABC, Generic[Kind]):
         All examples of a group are either in the training or in the validation split.
         """
 
-    def trainable(self, example: Kind) -> Kind | Malformed:
-        """Return the example if it can be trained on, or Malformed if it can only be evaluated."""
-        return example
-
     def facts(
-        self,
-        kept: Mapping[str, Sequence[Kind]],
-        reports: Mapping[str, RowReport],
-        hub: Mapping[str, Any],
+        self, kept: Mapping[str, Sequence[Kind]], hub: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return facts about the training rows, to add to about.json.
 
         Args:
             kept: the examples of each split.
-            reports: the report on the rows of each split.
-            hub: the splits on the hub by name, or {} if the data are not from the hub.
+            hub: the splits on the hub, or {} if the data are not from the hub.
 
         Raises:
             UserError: the rows cannot be trained on.
@@ -259,14 +244,16 @@ class DataSet(Source, ABC, Generic[Kind]):
         Raises:
             UserError: a split has no usable row.
         """
-        reports: dict[str, RowReport] = {}
-        kept: dict[str, list[Kind]] = {}
         hub = self._on_hub(data["hub"]) if data["source"] == "hub" else {}
-        for split, parts in self._parts(data, folder, hub).items():
-            report = reports[split] = RowReport()
-            own = kept[split] = []
-            for name, rows in parts:
-                own += report.kept_of(name, self._usable(rows, split))
+        files = self._hub_files(hub) if hub else self._local_files(data, folder)
+        kept: dict[str, list[Kind]] = {}
+        about: dict[str, dict[str, Any]] = {}
+
+        for split, rows_of_files in files.items():
+            report, own = RowReport(), list[Kind]()
+            of_row = self.training_example if split == "train" else self.example_of
+            for name, rows in rows_of_files.items():
+                own += report.kept_of(name, rows, of_row)
             if not own:
                 raise UserError(
                     f"{self.describe(data)}: the {split} split has no usable row; repair the data, "
@@ -274,9 +261,10 @@ class DataSet(Source, ABC, Generic[Kind]):
                 )
             for note in report.notes():
                 print(f"{NOTE}{self.title}, {split}: {note}", file=sys.stderr)
+            kept[split], about[split] = own, report.about()
 
-        facts = self.facts(kept, reports, hub)
-        hashes = ([hash(example.texts()) for example in kept[split]] for split in kept)
+        about["train"] |= self.facts(kept, hub)
+        hashes = ([hash(example.texts()) for example in own] for own in kept.values())
         note_repeats(self.title, "row", *hashes)
 
         groups = self._held_out(kept["train"])
@@ -284,20 +272,9 @@ class DataSet(Source, ABC, Generic[Kind]):
         for example in kept["train"]:
             held_out = self.group(example) in groups
             splits["validation" if held_out else "train"].append(example)
-
-        about = {split: report.about() for split, report in reports.items()}
-        about["train"] |= facts
         return {**splits, "test": kept["test"]}, about
 
-    def _usable(
-        self, rows: Iterable[tuple[str, Kind | Malformed]], split: str
-    ) -> Iterator[tuple[str, Kind | Malformed]]:
-        for place, row in rows:
-            if split == "train" and not isinstance(row, Malformed):
-                row = self.trainable(row)
-            yield place, row
-
-    def _held_out(self, examples: Sequence[Kind]) -> set[str]:
+    def _held_out(self, examples: Iterable[Kind]) -> set[str]:
         """Return the groups with the smallest checksums, which form the validation split."""
         groups = {self.group(example) for example in examples}
         if len(groups) < 2:
@@ -309,39 +286,36 @@ class DataSet(Source, ABC, Generic[Kind]):
         return set(ordered[: max(1, round(len(groups) * VALIDATION))])
 
     def _on_hub(self, hub: Mapping[str, Any]) -> dict[str, Any]:
-        """Return two splits of a data set on the hub: "train", and the split `self.hub_test`."""
+        """Return the splits "train" and "test" of a data set on the hub."""
         splits = load_splits(hub, self.columns)
         if self.hub_test not in splits:
             expected = f"a data set with a split named {self.hub_test}"
             remedy = "choose another data set"
             raise invalid_value("data.hub", name_of(hub), expected, remedy)
-        return {name: splits[name] for name in ("train", self.hub_test)}
+        return {"train": splits["train"], "test": splits[self.hub_test]}
 
-    def _parts(
-        self, data: Mapping[str, Any], folder: Path, hub: Mapping[str, Any]
-    ) -> dict[str, list[tuple[str, Iterator[tuple[str, Kind | Malformed]]]]]:
-        """Return a dict from each split to a list of pairs (file name, rows).
+    def _hub_files(self, hub: Mapping[str, Any]) -> dict[str, dict[str, Rows]]:
+        """Return the rows of each split. A split is one file, with the split's name on the hub."""
+        names = {"train": "train", "test": self.hub_test}
+        return {split: {name: self._rows(hub[split])} for split, name in names.items()}
 
-        A split on the hub counts as one file, with the name of the split.
-        """
-        if hub:
-            names = {"train": "train", "test": self.hub_test}
-            return {split: [(of, self._rows(hub[of]))] for split, of in names.items()}
+    def _rows(self, split: Any) -> Rows:
+        numbers = itertools.count(1)
+        chosen = split.select_columns(list(self.columns))
+        for batch in chosen.iter(batch_size=HUB_BATCH):
+            for row in zip(*(batch[name] for name in self.columns), strict=True):
+                yield str(next(numbers)), dict(zip(self.columns, row, strict=True))
+
+    def _local_files(
+        self, data: Mapping[str, Any], folder: Path
+    ) -> dict[str, dict[str, Rows]]:
+        """Return the rows of each split, by file."""
         found = self.files(self.root(data, folder))
         note_files(found)
         return {
-            split: [(name, self.read_file(found.root / name)) for name in names]
+            split: {name: self.read_file(found.root / name) for name in names}
             for split, names in (("train", found.train), ("test", found.test))
         }
-
-    def _rows(self, split: Any) -> Iterator[tuple[str, Kind | Malformed]]:
-        numbers = itertools.count(1)
-        for batch in split.select_columns(list(self.columns)).iter(
-            batch_size=HUB_BATCH
-        ):
-            for row in zip(*(batch[name] for name in self.columns), strict=True):
-                found = self.example_of(dict(zip(self.columns, row, strict=True)))
-                yield str(next(numbers)), found
 
     def files(self, root: Path) -> TextFiles:
         chosen, left_out = [], list[str]()
@@ -357,9 +331,9 @@ class DataSet(Source, ABC, Generic[Kind]):
             left_out += [name for name in longer if name not in own]
 
         if not all(chosen):
-            remedy = "copy them there" if root.is_dir() else "name a folder that exists"
+            expected = f"a folder with {self.expected}"
             raise invalid_value(
-                "data.root", root, f"a folder with {self.expected}", remedy
+                "data.root", root, expected, "add them, or name another"
             )
         train, test = chosen
         return TextFiles(root, train, test, tuple(left_out))

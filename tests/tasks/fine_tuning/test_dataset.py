@@ -75,7 +75,7 @@ def test_training_and_validation_share_no_premise_and_no_paragraph(tmp_path):
         ((0, 1, 2), "single training text"),
         (
             ("entailment", "neutral", "x"),
-            "Dropped: 1 row of train.jsonl (unknown label)",
+            "the train split has no row labelled contradiction; add such rows, or",
         ),
     ],
 )

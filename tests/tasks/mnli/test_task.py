@@ -41,7 +41,8 @@ def _read(path, lines):
     """Write these lines to a file. Return the pairs that are read, and the report."""
     path.write_bytes(b"\n".join(lines) + b"\n")
     report = RowReport()
-    return list(report.kept_of(path.name, MultiNLI().read_file(path))), report
+    rows = MultiNLI().read_file(path)
+    return list(report.kept_of(path.name, rows, MultiNLI().example_of)), report
 
 
 def _tabbed(*rows):
