@@ -21,7 +21,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,13 +30,14 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from models.cross_entropy import IGNORED
+from sweeper.store.errors import UserError
 from sweeper.store.files import publish_json
 from tasks.batch import Batch, of_arrays
 from tasks.config.schema import Problem, given, whole
 from tasks.config.sections import TextSection
 from tasks.data import PreparedRows
 from tasks.text.corpus import PIECES, Add, Arrays, Corpora, Corpus, new_arrays
-from tasks.text.source import SPLITS, Counts, note_lines, note_repeats
+from tasks.text.source import SPLITS, Counts, Line, batches, note_lines, note_repeats
 from tasks.text.tokenizer import (
     END,
     LARGEST_VOCABULARY,
@@ -171,8 +171,7 @@ class SplitWriter:
     """A writer that packs the sentences of one split into rows and counts what it writes.
 
     Attributes:
-        lines: the counts of kept and skipped lines of the split. The function `pack` counts them.
-        hashes: the hashes of all sentences, 8 bytes each.
+        lines: the counts of kept and skipped lines of the split.
     """
 
     def __init__(
@@ -188,14 +187,15 @@ class SplitWriter:
         self._stored_V[ids_V] = np.arange(len(ids_V))
         self._end = marks[-1]
         self.lines = Counts()
-        self.hashes = bytearray()
+        self._hashes = bytearray()  # 8 bytes for each sentence
         self.counts = Counter(dict.fromkeys(COUNTED, 0))
 
-    def write(self, texts: Sequence[str]) -> None:
-        """Encode sentences, append END to each, pack them, and write the rows that are complete.
+    def write(self, lines: Sequence[Line]) -> None:
+        """Encode the kept lines, append END to each, pack them, and write the complete rows.
 
         A sentence that is longer than a row is cut.
         """
+        texts = [line.text for line in lines if self.lines.add(line)]
         most, rows = self._packer.row_bytes, []
         for text, ids in zip(texts, pieces_of(self._tokenizer, texts), strict=True):
             sentence = self._stored_V[[*ids, self._end]].astype(PIECES).tobytes()
@@ -204,13 +204,17 @@ class SplitWriter:
                 row = self._packer.add(sentence[first : first + most])
                 if row is not None:
                     rows.append(row)
-            self.hashes += hashlib.blake2b(sentence, digest_size=8).digest()
+            self._hashes += hashlib.blake2b(sentence, digest_size=8).digest()
             self.counts["tokens"] += len(ids) + 1
             self.counts["words"] += len(text.split())
             self.counts["bytes"] += len(text.encode()) + 1  # 1 for the line end
 
         self.counts["sentences"] += len(texts)
         self._append(rows)
+
+    def hashes(self) -> NDArray[np.uint64]:
+        """Return a hash of each sentence."""
+        return np.frombuffer(self._hashes, np.uint64)
 
     def finish(self) -> None:
         """Write the rows that are still open."""
@@ -240,48 +244,48 @@ class SplitWriter:
         self.counts["rows"] += len(rows)
 
 
+CHUNK = 2_000  # encode this many lines at a time
+
+
 def pack(
     corpus: Corpus,
-    folders: Mapping[str, Path],
+    folder: Path,
     tokenizer: Tokenizer,
     packer: Callable[[], FirstFit],
     marks: Sequence[int] = (PAD, END),
 ) -> None:
-    """Encode a corpus chunk by chunk, and write the packed rows of each split to its folder.
+    """Encode a corpus chunk by chunk, and write the packed rows of each split to `folder/<split>`.
 
     Args:
-        folders: the folder of each split.
         packer: a function that returns a new packer. It is called once for each split.
         marks: the tokenizer's ids for PAD and END.
+
+    Raises:
+        UserError: all lines of a split were skipped, or it has none.
     """
     with ExitStack() as stack:
         writers = {}
-        for split, folder in folders.items():
-            add = stack.enter_context(new_arrays(folder, {"rows": PIECES}))
+        for split in SPLITS:
+            add = stack.enter_context(new_arrays(folder / split, {"rows": PIECES}))
             writers[split] = SplitWriter(add, tokenizer, packer(), marks)
 
-        for chunk in corpus.chunks(folders):
-            texts: dict[str, list[str]] = {split: [] for split in folders}
-            for split, line in corpus.placed(chunk):
-                if split in writers and writers[split].lines.add(line):
-                    texts[split].append(line.text)
+        for chunk in batches(corpus.lines(), CHUNK):
             for split, writer in writers.items():
-                writer.write(texts[split])
+                writer.write([line for of, line in chunk if of == split])
 
-        lines = (writer.lines for writer in writers.values())
-        note_lines(corpus.name, sum(lines, Counts()))
-        hashes = {
-            split: np.frombuffer(writer.hashes, np.uint64)
-            for split, writer in writers.items()
-        }
-        if hashes.keys() >= {"train", "test"}:
-            note_repeats(corpus.name, "line", hashes["train"], hashes["test"])
+        note_lines(corpus.name, *(writer.lines for writer in writers.values()))
+        train, test = writers["train"].hashes(), writers["test"].hashes()
+        note_repeats(corpus.name, "line", train, test)
         for split, writer in writers.items():
-            corpus.check(split, writer.lines)
+            if not writer.lines.kept:
+                raise UserError(
+                    f"{corpus.name} has no text in the split {split} (skipped lines: "
+                    f"{writer.lines.total}); add more text, or break long lines."
+                )
             writer.finish()
 
     for split, writer in writers.items():
-        publish_json(folders[split] / ABOUT, writer.about(split))
+        publish_json(folder / split / ABOUT, writer.about(split))
 
 
 def ids_of(marks: Sequence[int]) -> NDArray[np.int64]:
@@ -339,24 +343,18 @@ class PackedText(PreparedRows):
         # Leave out keys with these default values. Older versions had no such keys, so the name of
         # the folder stays the same, and their prepared data are found.
         older = {"joined": False, "tokenizer": None, "marks": [PAD, END]}
-        known = {
-            key: value
-            for key, value in content.items()
-            if key not in older or value != older[key]
-        }
+        known = dict(item for item in content.items() if item not in older.items())
         return json.dumps(known, sort_keys=True)
 
     def make(self, folder: Path) -> None:
         section = self.section
-        text = self.published.open(self.text, folder / "sample")
-        text = replace(text, together=LINES_TOGETHER if section.joined else 1)
-
-        lines = text.lines("train")
+        texts = self.published.texts(self.text, folder / "sample")
+        corpus = Corpus(*texts, together=LINES_TOGETHER if section.joined else 1)
+        lines = corpus.training_lines()
         tokenizer = tokenizer_at(folder, train_bpe, lines, section)
         kind = Joined if section.joined else FirstFit
         packer = partial(kind, section.sequence_length)
-        folders = {split: folder / split for split in SPLITS}
-        pack(text, folders, tokenizer, packer, section.marks)
+        pack(corpus, folder, tokenizer, packer, section.marks)
 
     def open(self, folder: Path) -> None:
         super().open(folder)

@@ -48,10 +48,8 @@ def perplexities(data: PackedText, steps: int) -> dict[str, float]:
         # Suppress OSError, because the folder may be read-only. Read the file again under the lock,
         # because another process may have written it meanwhile.
         with suppress(OSError), held(path):
-            found = _stored(path)
-            if found is None:
-                found = _computed(data.splits, seen)
-                publish_with_checksum(path, {"format": FORMAT, "perplexities": found})
+            found = _stored(path) or _computed(data.splits, seen)
+            publish_with_checksum(path, {"format": FORMAT, "perplexities": found})
     return found or _computed(data.splits, seen)
 
 

@@ -83,9 +83,12 @@ class MaskedDocuments(PreparedData):
 
     def make(self, folder: Path) -> None:
         section = self.section
-        found = self.published.open(self.text, section.documents, folder / "sample")
+        name, train, test = self.published.texts(self.text, folder / "sample")
+        # Each row of a data set on the hub is one document.
+        rules = {"hub": "file", "sample": "blank_line"}
+        rule = rules.get(self.text["source"], section.documents)
         with TemporaryFile(dir=folder) as file:
-            documents = SplitDocuments(found, file)
+            documents = SplitDocuments(name, train, test, rule, file)
             lines = (
                 line
                 for split, text in documents
@@ -97,7 +100,7 @@ class MaskedDocuments(PreparedData):
             totals = encode(documents, tokenizer, into)
 
         counts = documents.counts
-        note_lines(found.name, counts)
+        note_lines(name, counts)
         noted = {
             "lines": counts.total,
             "skipped": counts.skipped,
@@ -106,8 +109,7 @@ class MaskedDocuments(PreparedData):
         for split, total in totals.items():
             if total["documents"] < FEWEST:
                 raise UserError(
-                    f"{found.name} has fewer than {FEWEST} documents in the split {split}; add "
-                    "more text."
+                    f"{name} has fewer than {FEWEST} documents in the split {split}; add more text."
                 )
             of_it = {"split": split, "vocabulary_size": tokenizer.get_vocab_size()}
             about = {"format": FORMAT, **of_it, **total, **noted}

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -49,7 +49,7 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass
 class Counts:
-    """The counts of a split's lines. `total` is the sum of `kept` and of all counts in `skipped`.
+    """The counts of a split's lines.
 
     Attributes:
         skipped: for each reason, the number of skipped lines.
@@ -57,9 +57,12 @@ class Counts:
     """
 
     total: int = 0
-    kept: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     repaired: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def kept(self) -> int:
+        return self.total - self.skipped.total()
 
     def add(self, line: Line) -> bool:
         """Count a line; return whether it is kept."""
@@ -67,17 +70,8 @@ class Counts:
         if line.skip:
             self.skipped[line.skip] += 1
             return False
-        self.kept += 1
         self.repaired.update(line.repairs)
         return True
-
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.total + other.total,
-            self.kept + other.kept,
-            self.skipped + other.skipped,
-            self.repaired + other.repaired,
-        )
 
 
 def note_repeats(name: str, kind: str, train: ArrayLike, test: ArrayLike) -> None:
@@ -105,13 +99,14 @@ def note_repeats(name: str, kind: str, train: ArrayLike, test: ArrayLike) -> Non
             print(f"{NOTE}{name}: {of} ({count:,}) {said}.", file=sys.stderr)
 
 
-def note_lines(name: str, counts: Counts) -> None:
+def note_lines(name: str, *counts: Counts) -> None:
     """Print how many lines of a text were too long, and how many had bytes that are not UTF-8."""
     limits = f"over {LINE_LIMIT:,} bytes, or a word of over {WORD_LIMIT:,} letters"
-    too_long = f"skipped ({limits}); break long lines"
+    too_long = sum(one.skipped["too_long"] for one in counts)
+    damaged = sum(one.repaired["invalid_utf8"] for one in counts)
     for count, said in (
-        (counts.skipped["too_long"], too_long),
-        (counts.repaired["invalid_utf8"], NOT_UTF8),
+        (too_long, f"skipped ({limits}); break long lines"),
+        (damaged, NOT_UTF8),
     ):
         if count:
             print(f"{NOTE}{name}: {plural(count, 'line')} {said}.", file=sys.stderr)
@@ -152,11 +147,13 @@ def read_line(raw: bytes | None) -> Line:
     return Line(text, "", repairs)
 
 
-def check_text(path: Path, start: bytes) -> None:
-    """Raise UserError if a file that begins with the bytes `start` is not text in UTF-8.
+def check_text(path: Path) -> None:
+    """Raise UserError if the beginning of a file is not text in UTF-8.
 
     Up to 2 % of the characters may be invalid.
     """
+    with path.open("rb") as file:
+        start = file.read(SAMPLE)
     if start.startswith(UTF16_MARKS):
         raise UserError(f"{path} is UTF-16: expected UTF-8; save it as UTF-8.")
     text = start.decode(errors="replace")
@@ -239,55 +236,54 @@ def find_files(root: Path) -> TextFiles:
     """Return the text files at `root`, in the order of their relative names.
 
     Text files are all files with one of TEXT_SUFFIXES and all shards of LM1B. Hidden files and
-    files such as README or LICENSE are not text files. If the folder has training shards and
-    held-out shards of LM1B, these are the training and test files, and all others are left out.
-    In any folder, validation files are left out, because `Corpus` makes the validation split from
-    training lines.
+    files such as README or LICENSE are not text files.
 
     Raises:
         UserError: there is no text, a folder is a link, or a file is a link to a file outside the
             folder.
     """
-    if root.is_file():
+    if root.is_dir():
+        found = _divided(root)
+    elif root.is_file():
         found = TextFiles(root.parent, (root.name,), ())
-    elif root.is_dir():
-        every = [name for name in visible(root) if (root / name).is_file()]
-        names = [name for name in every if _is_text(name)]
-        train, test = (
-            tuple(name for name in names if shard.fullmatch(Path(name).name))
-            for shard in (TRAIN_SHARD, TEST_SHARD)
-        )
-        if not (train and test):
-            test = tuple(name for name in names if OWN_TEST.fullmatch(name))
-            others = [name for name in names if name not in set(test)]
-            learned = [name for name in others if not _OWN_VALIDATION.fullmatch(name)]
-            train = tuple(learned or others)
-        if not names:
-            suffixes = ", ".join(suffix for suffix in TEXT_SUFFIXES if suffix)
-            expected = f"a folder with files ending in {suffixes}, or without a suffix"
-            raise invalid_value("data.root", root, expected, "add such files")
-
-        # If all files are test files, train on them.
-        train, test = (train, test) if train else (test, ())
-        read = {*train, *test}
-        left_out = (name for name in every if name not in read and not _is_about(name))
-        found = TextFiles(root, train, test, tuple(left_out))
     else:
-        raise invalid_value(
-            "data.root",
-            root,
-            "a folder of text files, or one file",
-            "create it, or correct the path",
-        )
+        expected = "a folder of text files, or one file"
+        remedy = "create it, or correct the path"
+        raise invalid_value("data.root", root, expected, remedy)
 
     top = found.root.resolve()
     for name in found.names:
         if not (found.root / name).resolve().is_relative_to(top):
             raise _linked(root, name)
     if not found.bytes():
-        expected = "files with text, but all are empty"
-        raise invalid_value("data.root", root, expected, "name another folder")
+        suffixes = ", ".join(filter(None, TEXT_SUFFIXES))
+        expected = f"files with text, ending in {suffixes}, or without a suffix"
+        raise invalid_value("data.root", root, expected, "add such files")
     return found
+
+
+def _divided(root: Path) -> TextFiles:
+    """Divide the files of a folder into training files, test files and others.
+
+    If the folder has training shards and held-out shards of LM1B, these are the training and test
+    files, and all others are left out. In any folder, validation files are left out, because
+    `Corpus` makes the validation split from training lines.
+    """
+    every = [name for name in visible(root) if (root / name).is_file()]
+    names = [name for name in every if _is_text(name)]
+    train = [name for name in names if TRAIN_SHARD.fullmatch(Path(name).name)]
+    test = [name for name in names if TEST_SHARD.fullmatch(Path(name).name)]
+    if not (train and test):
+        test = [name for name in names if OWN_TEST.fullmatch(name)]
+        others = [name for name in names if name not in set(test)]
+        learned = [name for name in others if not _OWN_VALIDATION.fullmatch(name)]
+        train = learned or others
+    if not train:  # all files are test files, so train on them
+        train, test = test, []
+
+    read = {*train, *test}
+    left_out = [name for name in every if name not in read and not _is_about(name)]
+    return TextFiles(root, tuple(train), tuple(test), tuple(left_out))
 
 
 def _linked(root: Path, name: str) -> UserError:
@@ -353,32 +349,26 @@ def hash_files(files: TextFiles) -> str:
     Raises:
         UserError: a file cannot be read, or is not text.
     """
-    total = hashlib.sha256()
     # Version 0.1.0 trained on test files that _PLAIN_TEST does not match. Mark them, so that the
     # digest differs from the one that 0.1.0 computed.
     own = [name for name in files.test if OWN_TEST.fullmatch(name)]
     marked = {name for name in own if not _PLAIN_TEST.fullmatch(name)}
-
-    for name in files.names:
-        try:
-            with (files.root / name).open("rb") as file:
-                check_text(files.root / name, file.read(SAMPLE))
-                file.seek(0)
-                content = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise UserError(
-                f"{files.root / name} cannot be read ({error.strerror}); make it readable."
-            ) from error
-        role = " test" if name in marked else ""
-        total.update(f"{content} {name}{role}\n".encode("utf-8", "surrogateescape"))
-    return total.hexdigest()
+    try:
+        for name in files.names:
+            check_text(files.root / name)
+        return _hash(files.root, files.names, marked)
+    except OSError as error:
+        raise UserError(
+            f"{error.filename} cannot be read ({error.strerror}); make it readable."
+        ) from error
 
 
-def _hash_folder(root: Path) -> str:
-    """Return a sha256 over the names and contents of all files below a folder."""
+def _hash(root: Path, names: Iterable[str], marked: Collection[str] = ()) -> str:
+    """Return a sha256 over the names and contents of files, and which of them are marked."""
     total = hashlib.sha256()
-    for name in visible(root):
-        line = f"{_sha256(root / name)} {name}\n"
+    for name in names:
+        mark = " test" if name in marked else ""
+        line = f"{_sha256(root / name)} {name}{mark}\n"
         total.update(line.encode("utf-8", "surrogateescape"))
     return total.hexdigest()
 
@@ -423,11 +413,11 @@ def load_splits(
         raise invalid_value("data.hub", name, expected, "choose another data set")
 
     for split in splits.values():
-        if missing := [
-            column for column in columns if column not in split.column_names
-        ]:
-            expected = f"a data set with a column named {missing[0]}"
-            raise invalid_value("data.hub", name, expected, "choose another data set")
+        for column in columns:
+            if column not in split.column_names:
+                expected = f"a data set with a column named {column}"
+                remedy = "choose another data set"
+                raise invalid_value("data.hub", name, expected, remedy)
     return dict(splits)
 
 
@@ -471,8 +461,9 @@ class Source:
         the data set is a local folder, a hash of its files is added.
         """
         if data["source"] == "hub":
-            folder = Path(str(data["hub"]["path"]))
-            own = f":sha256:{_hash_folder(folder)}" if folder.is_dir() else ""
+            folder = Path(data["hub"]["path"])
+            is_local = folder.is_dir()
+            own = f":sha256:{_hash(folder, visible(folder))}" if is_local else ""
             return f"hub:{name_of(data['hub'])}{own}"
         if data["source"] == "sample":
             return self.sample.digest(data["sentences"], World.of(data))
@@ -486,11 +477,8 @@ class Source:
             return self.sample.described(data["sentences"], World.of(data))
         found = self.files(_local(data))
         count = plural(len(found.names), "text file")
+        test = f" (test split: {plural(len(found.test), 'file')})" if found.test else ""
         size = f"{found.bytes() / 1e6:,.1f} MB"
-        tested = (
-            found.test[0] if len(found.test) == 1 else plural(len(found.test), "file")
-        )
-        test = f" (test split: {sanitize(tested)})" if found.test else ""
         return f"{count}{test}, {size}, folder {found.root.name}"
 
     def root(self, data: Mapping[str, Any], folder: Path) -> Path:
