@@ -3,7 +3,6 @@
 Every row is either kept or counted as dropped, with the reason.
 """
 
-import itertools
 import json
 import re
 import sys
@@ -20,10 +19,10 @@ from sweeper.store.numbers import plural
 from tasks.text.source import (
     NOT_UTF8,
     REPLACEMENT,
+    Config,
     Source,
     TextFiles,
     load_splits,
-    name_of,
     note_files,
     note_repeats,
     raw_lines_of_file,
@@ -97,84 +96,66 @@ PLACES = 5  # for each reason, name at most this many dropped rows
 GOOD = 0.99  # warn if a smaller share of the rows is kept
 
 
-class RowReport:
-    """A report on the kept, repaired and dropped rows of one split.
+def kept_rows(
+    files: Mapping[str, Rows], example_of: Callable[[Any], Kind | Malformed]
+) -> tuple[list[Kind], dict[str, Any]]:
+    """Return the examples of the usable rows of a split, and a report for about.json.
 
-    Attributes:
-        kept: the number of kept rows, including repaired ones.
-        mended: for each "file: reason", the number of repaired rows.
+    Rows that repeat an id are dropped.
+
+    Args:
+        files: the rows of each file.
+        example_of: a function that converts a row to an example, or returns Malformed.
+
+    Returns:
+        The examples. The report has the numbers of rows, the reasons and some places of dropped
+        rows, and the reasons of repairs. A reason is spelled "file: reason".
     """
-
-    def __init__(self) -> None:
-        self.kept = 0
-        self.mended: Counter[str] = Counter()
-        # The places of dropped rows, keyed by "file: reason".
-        self._places: dict[str, list[str]] = {}
-        self._ids: set[str] = set()
-
-    def kept_of(
-        self, file: str, rows: Rows, example_of: Callable[[Any], Kind | Malformed]
-    ) -> Iterator[Kind]:
-        """Yield the examples of the usable rows of a file, and count kept and dropped rows.
-
-        Drop rows that repeat an id.
-
-        Args:
-            file: the name of the file.
-            example_of: a function that converts a row to an example, or returns Malformed.
-        """
+    kept, ids = list[Kind](), set[str]()
+    mended = Counter[str]()
+    places = dict[str, list[str]]()  # of dropped rows
+    for file, rows in files.items():
         for place, row in rows:
             found = row if isinstance(row, Malformed) else example_of(row)
-            if isinstance(found, Example) and found.id and found.id in self._ids:
+            if isinstance(found, Example) and found.id and found.id in ids:
                 found = Malformed("duplicate id")
             if isinstance(found, Malformed):
-                self._places.setdefault(f"{file}: {found.reason}", []).append(place)
+                places.setdefault(f"{file}: {found.reason}", []).append(place)
                 continue
 
-            self._ids.add(found.id)
-            self.kept += 1
+            ids.add(found.id)
+            kept.append(found)
             if found.mended:
-                self.mended[f"{file}: characters replaced"] += 1
-            yield found
+                mended[f"{file}: characters replaced"] += 1
 
-    @property
-    def dropped(self) -> dict[str, int]:
-        """The number of dropped rows for each "file: reason"."""
-        return {why: len(places) for why, places in sorted(self._places.items())}
-
-    @property
-    def dropped_in_words(self) -> str:
-        counts = self.dropped.items()
-        listed = (f"{plural(count, 'row')} ({why})" for why, count in counts)
-        return f"Dropped: {', '.join(listed) or 'no row'}."
-
-    @property
-    def total(self) -> int:
-        return self.kept + sum(self.dropped.values())
-
-    def about(self) -> dict[str, Any]:
-        """Return the counts, and the places of some dropped rows, for about.json."""
-        places = {why: self._places[why][:PLACES] for why in self.dropped}
-        return {
-            "read": self.total,
-            "kept": self.kept,
-            "dropped": self.dropped,
-            "places": places,
-            "mended": dict(sorted(self.mended.items())),
-        }
-
-    def notes(self) -> Iterator[str]:
-        """Yield a warning if too few rows are kept, and another if characters were replaced."""
-        if self.kept < GOOD * self.total:
-            kept = f"only {self.kept} of {self.total} rows are kept"
-            yield f"{kept}. {self.dropped_in_words}"
-        if self.mended:
-            yield f"{plural(self.mended.total(), 'row')} {NOT_UTF8}."
+    dropped = {why: len(places[why]) for why in sorted(places)}
+    report = {
+        "read": len(kept) + sum(dropped.values()),
+        "kept": len(kept),
+        "dropped": dropped,
+        "places": {why: places[why][:PLACES] for why in dropped},
+        "mended": dict(sorted(mended.items())),
+    }
+    return kept, report
 
 
-# Hold out this share of the training set's groups (see `DataSet.group`) for validation.
+def dropped_in_words(report: Mapping[str, Any]) -> str:
+    counts = report["dropped"].items()
+    listed = (f"{plural(count, 'row')} ({why})" for why, count in counts)
+    return f"Dropped: {', '.join(listed) or 'no row'}."
+
+
+def notes(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a warning if too few rows are kept, and another if characters were replaced."""
+    if report["kept"] < GOOD * report["read"]:
+        kept = f"only {report['kept']} of {report['read']} rows are kept"
+        yield f"{kept}. {dropped_in_words(report)}"
+    if mended := sum(report["mended"].values()):
+        yield f"{plural(mended, 'row')} {NOT_UTF8}."
+
+
+# Hold out this share of the training set's first texts for validation.
 VALIDATION = 0.02
-HUB_BATCH = 1000  # read this many rows of the hub at a time
 
 
 class DataSet(Source, ABC, Generic[Kind]):
@@ -207,13 +188,6 @@ class DataSet(Source, ABC, Generic[Kind]):
         """Return the example of a row, or Malformed if it cannot be trained on."""
         return self.example_of(row)
 
-    @abstractmethod
-    def group(self, example: Kind) -> str:
-        """Return the text that identifies the example's group, such as the paragraph of a question.
-
-        All examples of a group are either in the training or in the validation split.
-        """
-
     def facts(
         self, kept: Mapping[str, Sequence[Kind]], hub: Mapping[str, Any]
     ) -> dict[str, Any]:
@@ -228,11 +202,11 @@ class DataSet(Source, ABC, Generic[Kind]):
         """
         return {}
 
-    def describe(self, data: Mapping[str, Any]) -> str:
+    def describe(self, data: Config) -> str:
         return f"{self.title}: {super().describe(data)}"
 
     def load(
-        self, data: Mapping[str, Any], folder: Path
+        self, data: Config, folder: Path
     ) -> tuple[dict[str, list[Kind]], dict[str, dict[str, Any]]]:
         """Read the data set, and hold out a part of the training rows for validation.
 
@@ -244,24 +218,25 @@ class DataSet(Source, ABC, Generic[Kind]):
         Raises:
             UserError: a split has no usable row.
         """
-        hub = self._on_hub(data["hub"]) if data["source"] == "hub" else {}
+        hub = dict[str, Any]()
+        if data["source"] == "hub":
+            names = ("train", self.hub_test)
+            loaded = load_splits(data["hub"], names, self.columns)
+            hub = {name: loaded[name] for name in names}
         files = self._hub_files(hub) if hub else self._local_files(data, folder)
         kept: dict[str, list[Kind]] = {}
         about: dict[str, dict[str, Any]] = {}
 
-        for split, rows_of_files in files.items():
-            report, own = RowReport(), list[Kind]()
-            of_row = self.training_example if split == "train" else self.example_of
-            for name, rows in rows_of_files.items():
-                own += report.kept_of(name, rows, of_row)
-            if not own:
+        for split, own in files.items():
+            convert = self.training_example if split == "train" else self.example_of
+            kept[split], about[split] = kept_rows(own, convert)
+            if not kept[split]:
                 raise UserError(
                     f"{self.describe(data)}: the {split} split has no usable row; repair the data, "
-                    f"or name other data. {report.dropped_in_words}"
+                    f"or name other data. {dropped_in_words(about[split])}"
                 )
-            for note in report.notes():
+            for note in notes(about[split]):
                 print(f"{NOTE}{self.title}, {split}: {note}", file=sys.stderr)
-            kept[split], about[split] = own, report.about()
 
         about["train"] |= self.facts(kept, hub)
         hashes = ([hash(example.texts()) for example in own] for own in kept.values())
@@ -270,13 +245,17 @@ class DataSet(Source, ABC, Generic[Kind]):
         groups = self._held_out(kept["train"])
         splits: dict[str, list[Kind]] = {"train": [], "validation": []}
         for example in kept["train"]:
-            held_out = self.group(example) in groups
+            held_out = example.texts()[0] in groups
             splits["validation" if held_out else "train"].append(example)
         return {**splits, "test": kept["test"]}, about
 
     def _held_out(self, examples: Iterable[Kind]) -> set[str]:
-        """Return the groups with the smallest checksums, which form the validation split."""
-        groups = {self.group(example) for example in examples}
+        """Return the first texts with the smallest checksums.
+
+        All examples with such a text, for example all questions about one paragraph, form the
+        validation split.
+        """
+        groups = {example.texts()[0] for example in examples}
         if len(groups) < 2:
             raise UserError(
                 f"{self.title} has a single training text, but the validation split needs another; "
@@ -285,30 +264,16 @@ class DataSet(Source, ABC, Generic[Kind]):
         ordered = sorted(groups, key=lambda text: (zlib.crc32(text.encode()), text))
         return set(ordered[: max(1, round(len(groups) * VALIDATION))])
 
-    def _on_hub(self, hub: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the splits "train" and "test" of a data set on the hub."""
-        splits = load_splits(hub, self.columns)
-        if self.hub_test not in splits:
-            expected = f"a data set with a split named {self.hub_test}"
-            remedy = "choose another data set"
-            raise invalid_value("data.hub", name_of(hub), expected, remedy)
-        return {"train": splits["train"], "test": splits[self.hub_test]}
-
     def _hub_files(self, hub: Mapping[str, Any]) -> dict[str, dict[str, Rows]]:
         """Return the rows of each split. A split is one file, with the split's name on the hub."""
         names = {"train": "train", "test": self.hub_test}
-        return {split: {name: self._rows(hub[split])} for split, name in names.items()}
+        return {split: {name: self._rows(hub[name])} for split, name in names.items()}
 
     def _rows(self, split: Any) -> Rows:
-        numbers = itertools.count(1)
-        chosen = split.select_columns(list(self.columns))
-        for batch in chosen.iter(batch_size=HUB_BATCH):
-            for row in zip(*(batch[name] for name in self.columns), strict=True):
-                yield str(next(numbers)), dict(zip(self.columns, row, strict=True))
+        for number, row in enumerate(split.select_columns(list(self.columns)), 1):
+            yield str(number), row
 
-    def _local_files(
-        self, data: Mapping[str, Any], folder: Path
-    ) -> dict[str, dict[str, Rows]]:
+    def _local_files(self, data: Config, folder: Path) -> dict[str, dict[str, Rows]]:
         """Return the rows of each split, by file."""
         found = self.files(self.root(data, folder))
         note_files(found)

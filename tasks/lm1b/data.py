@@ -14,8 +14,6 @@ use the ids of PAD and END in tasks/text/tokenizer.py. Batches use those of the 
 Shapes: R rows of a split, B rows of a batch, T positions of a row.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter
@@ -23,16 +21,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
+from tokenizers import Tokenizer
 
 from models.cross_entropy import IGNORED
 from sweeper.store.errors import UserError
 from sweeper.store.files import publish_json
-from tasks.batch import Batch, of_arrays
+from tasks.batch import Batch, Integers, of_arrays
 from tasks.config.schema import Problem, given, whole
 from tasks.config.sections import TextSection
 from tasks.data import PreparedRows
@@ -47,9 +46,6 @@ from tasks.text.tokenizer import (
     tokenizer_at,
     train_bpe,
 )
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 FORMAT = 1
 ABOUT = "rows.json"
@@ -70,7 +66,7 @@ class PackedRows:
     def __len__(self) -> int:
         return len(self._targets_RT)
 
-    def rows(self, numbers: NDArray[np.integer[Any]]) -> dict[str, NDArray[np.int64]]:
+    def rows(self, numbers: Integers) -> dict[str, Integers]:
         """Return the tokens, targets, segments and positions of the rows with these numbers.
 
         Each array has the shape (B, T). Segments are numbered from 1 in each row, positions from 0
@@ -79,9 +75,7 @@ class PackedRows:
         return expand(self._targets_RT[numbers], self._joined)
 
 
-def expand(
-    targets_BT: NDArray[np.uint16], joined: bool = False
-) -> dict[str, NDArray[np.int64]]:
+def expand(targets_BT: NDArray[np.uint16], joined: bool = False) -> dict[str, Integers]:
     """Compute tokens, segments and positions from stored targets. Each array has the shape (B, T).
 
     With `joined=True`, each row is one segment. Otherwise, a segment ends with END or at the end of
@@ -288,7 +282,7 @@ def pack(
         publish_json(folder / split / ABOUT, writer.about(split))
 
 
-def ids_of(marks: Sequence[int]) -> NDArray[np.int64]:
+def ids_of(marks: Sequence[int]) -> Integers:
     """Return an array (V,) that maps each id on disk to the tokenizer's id.
 
     Args:

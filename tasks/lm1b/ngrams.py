@@ -10,18 +10,14 @@ Shapes: N n-grams of the training rows, T n-grams of the test split.
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweeper.store.files import FORMAT, publish_with_checksum, read_versioned
 from sweeper.store.liveness import held
+from tasks.batch import Floats, Integers
 from tasks.lm1b.data import PackedRows, PackedText
 from tasks.seeds import permutation
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 ORDERS = {"unigram": 1, "bigram": 2, "trigram": 3}
 DISCOUNT = 0.75
@@ -70,7 +66,7 @@ def _computed(splits: Mapping[str, PackedRows], seen: int) -> dict[str, float]:
     return found
 
 
-def trigrams(rows: PackedRows, numbers: NDArray[np.integer[Any]]) -> Integers:
+def trigrams(rows: PackedRows, numbers: Integers) -> Integers:
     """Return an array (N,) of the trigrams that end at the targets of these rows."""
     starts = range(0, len(numbers), ROWS_TOGETHER)
     parts = [
@@ -79,7 +75,7 @@ def trigrams(rows: PackedRows, numbers: NDArray[np.integer[Any]]) -> Integers:
     return np.concatenate([np.empty(0, np.int64), *parts])
 
 
-def _trigrams(rows: PackedRows, numbers: NDArray[np.integer[Any]]) -> Integers:
+def _trigrams(rows: PackedRows, numbers: Integers) -> Integers:
     size = rows.about["vocabulary_size"]
     batch = rows.rows(numbers)
     third_BT, second_BT = batch["targets"], batch["tokens"]

@@ -100,9 +100,6 @@ class MultiNLI(DataSet[Pair]):
         identity = identity if isinstance(identity, str) else ""
         return Pair(premise, hypothesis, number, id=identity, mended=mended)
 
-    def group(self, example: Pair) -> str:
-        return example.premise
-
     def facts(
         self, kept: Mapping[str, Sequence[Pair]], hub: Mapping[str, Any]
     ) -> dict[str, Any]:

@@ -10,8 +10,6 @@ The folder of a split has four files:
 Shapes: N tokens, S sentences, C documents.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import sys
@@ -19,10 +17,11 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
 from sweeper.store.errors import NOTE, UserError
 from tasks.synthetic import samples
@@ -37,9 +36,6 @@ from tasks.text.source import (
     read_line,
 )
 from tasks.text.tokenizer import is_ended, pieces_of, split_sentences
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 FORMAT = 1
 ABOUT = "documents.json"
@@ -80,20 +76,23 @@ def encode(
     """
     totals = {split: dict.fromkeys(DTYPES, 0) for split in folders}
     with ExitStack() as stack:
-        opened = {
-            split: new_arrays(folder, DTYPES) for split, folder in folders.items()
+        adds = {
+            split: stack.enter_context(new_arrays(folder, DTYPES))
+            for split, folder in folders.items()
         }
-        adds = {split: stack.enter_context(arrays) for split, arrays in opened.items()}
-
         for chunk in batches(documents, CHUNK):
-            for split, pieces_N, sizes_S in _encoded(tokenizer, chunk):
-                if len(pieces_N):
-                    total = totals[split]
-                    starts_S = total["pieces"] + np.cumsum(sizes_S) - sizes_S
-                    columns = (pieces_N, starts_S, np.array([total["sentences"]]))
-                    for name, values_N in zip(DTYPES, columns, strict=True):
-                        adds[split](name, values_N)
-                        total[name] += len(values_N)
+            for split, sentences in _encoded(tokenizer, chunk):
+                if not sentences:
+                    continue
+                total, sizes = totals[split], [len(ids) for ids in sentences]
+                values = {
+                    "pieces": np.concatenate(sentences),
+                    "sentences": total["pieces"] + np.cumsum([0, *sizes[:-1]]),
+                    "documents": np.array([total["sentences"]]),
+                }
+                for name, array in values.items():
+                    adds[split](name, array)
+                    total[name] += len(array)
 
         for split, add in adds.items():
             add("sentences", [totals[split]["pieces"]])
@@ -103,18 +102,19 @@ def encode(
 
 def _encoded(
     tokenizer: Tokenizer, documents: list[tuple[str, bytes]]
-) -> Iterator[tuple[str, NDArray[np.uint16], NDArray[np.int64]]]:
-    """Yield each document's split, its token ids, and the number of tokens of each sentence."""
+) -> Iterator[tuple[str, list[list[int]]]]:
+    """Yield each document's split, and the token ids of its sentences. Cut long sentences."""
     texts = [text.decode().split("\n") for _, text in documents]
-    every = pieces_of(tokenizer, list(itertools.chain.from_iterable(texts)))
-    sentences = iter(every)
+    every = iter(pieces_of(tokenizer, list(itertools.chain.from_iterable(texts))))
     for (split, _), own in zip(documents, texts, strict=True):
-        pieces, sizes = list[int](), list[int]()
-        for ids in itertools.islice(sentences, len(own)):
-            pieces += ids
-            whole, rest = divmod(len(ids), LONGEST_SENTENCE)
-            sizes += [LONGEST_SENTENCE] * whole + [rest] * bool(rest)
-        yield split, np.array(pieces, PIECES), np.array(sizes, STARTS)
+        yield (
+            split,
+            [
+                ids[first : first + LONGEST_SENTENCE]
+                for ids in itertools.islice(every, len(own))
+                for first in range(0, len(ids), LONGEST_SENTENCE)
+            ],
+        )
 
 
 # Cut documents after this many sentences, so that even a single book gives documents to all splits.

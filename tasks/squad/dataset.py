@@ -99,9 +99,6 @@ class SQuAD(DataSet[Question]):
             return Malformed("no answer is at its answer_start")
         return found
 
-    def group(self, example: Question) -> str:
-        return example.context
-
 
 def _json_of(path: Path) -> Any:
     """Return the value of a file of JSON; raise UserError if it is not JSON."""

@@ -8,7 +8,6 @@ position at which each row begins, and at the end the total length.
 
 import itertools
 import json
-import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike
 
 from sweeper.store.files import make_directory, new_file, write_all
 from tasks.synthetic import samples
@@ -61,10 +60,8 @@ class Arrays:
         self._folder = folder
         self.about: Mapping[str, Any] = json.loads((folder / about).read_bytes())
 
-    def mapped(self, name: str, dtype: np.dtype, *shape: int) -> NDArray[Any]:
+    def mapped(self, name: str, dtype: np.dtype, *shape: int) -> np.ndarray:
         """Map an array into memory and return it with this shape."""
-        if not math.prod(shape):  # an empty file cannot be mapped
-            return np.empty(shape, dtype)
         path = _path(self._folder, name, dtype)
         return np.asarray(np.memmap(path, dtype, "r", shape=shape))
 

@@ -37,7 +37,6 @@ NOT_UTF8 = "contained invalid UTF-8, which was replaced; save the text as UTF-8"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _CONTROL = {chr(code) for code in range(32)} - set("\t\n\f\r")
-NAMED = 3  # a note names at most this many files
 # Print a note if more than this share of a split is repeated. A few repeated lines, such as
 # headings, are normal.
 LEAST_REPEATED = 0.01
@@ -314,9 +313,8 @@ def note_files(files: TextFiles) -> None:
         (_equal_files(files), "these files are equal (keep one of each)"),
     ):
         if names:
-            shown = ", ".join(map(sanitize, names[:NAMED]))
-            more = f" and {len(names) - NAMED} more" if names[NAMED:] else ""
-            print(f"{NOTE}{files.root}: {said}: {shown}{more}.", file=sys.stderr)
+            listed = sanitize(", ".join(names))
+            print(f"{NOTE}{files.root}: {said}: {listed}.", file=sys.stderr)
 
 
 def _equal_files(files: TextFiles) -> tuple[str, ...]:
@@ -380,9 +378,14 @@ def _sha256(path: Path) -> str:
 
 COLUMN = "text"
 
+Config = Mapping[str, Any]
+"""The config's section `data`, or its section `hub`."""
+
 
 def load_splits(
-    hub: Mapping[str, Any], columns: Sequence[str] = (COLUMN,)
+    hub: Config,
+    required: Sequence[str] = ("train",),
+    columns: Sequence[str] = (COLUMN,),
 ) -> dict[str, Any]:
     """Return the splits of a data set on the hub, by name.
 
@@ -390,34 +393,27 @@ def load_splits(
         hub: the arguments path, name and revision of `datasets.load_dataset`.
 
     Raises:
-        UserError: the data set cannot be loaded, or lacks the split `train` or one of the columns.
+        UserError: the data set cannot be loaded, or lacks one of the required splits or columns.
     """
-    name = name_of(hub)
     import datasets  # imported here because it takes seconds
 
+    failures = (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError)
     try:
         options = {key: hub.get(key) for key in ("name", "revision")}
         splits = datasets.load_dataset(hub["path"], **options)
-    except (
-        OSError,
-        ValueError,
-        RuntimeError,
-        datasets.exceptions.DatasetsError,
-    ) as error:
+    except failures as error:
         cause = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(
-            f"data.hub={name} cannot be loaded ({cause}); check the name and the network."
+            f"data.hub={name_of(hub)} cannot be loaded ({cause}); check the name and the network."
         ) from error
-    if "train" not in splits:
-        expected = "a data set with a split named train"
-        raise invalid_value("data.hub", name, expected, "choose another data set")
 
+    missing = [f"split named {name}" for name in required if name not in splits]
     for split in splits.values():
-        for column in columns:
-            if column not in split.column_names:
-                expected = f"a data set with a column named {column}"
-                remedy = "choose another data set"
-                raise invalid_value("data.hub", name, expected, remedy)
+        absent = [column for column in columns if column not in split.column_names]
+        missing += [f"column named {column}" for column in absent]
+    if missing:
+        expected, remedy = f"a data set with a {missing[0]}", "choose another data set"
+        raise invalid_value("data.hub", name_of(hub), expected, remedy)
     return dict(splits)
 
 
@@ -428,7 +424,7 @@ def raw_lines_of_rows(split: Any) -> Iterator[list[bytes]]:
             yield (text or "").encode("utf-8", "surrogatepass").split(b"\n")
 
 
-def name_of(hub: Mapping[str, Any]) -> str:
+def name_of(hub: Config) -> str:
     """Return the name of a data set on the hub as path[/name]@revision."""
     name = f"/{hub['name']}" if hub.get("name") else ""
     return f"{hub['path']}{name}@{hub.get('revision') or 'main'}"
@@ -453,7 +449,7 @@ class Source:
         """Return the files of the text at `root`."""
         return find_files(root)
 
-    def digest(self, data: Mapping[str, Any]) -> str:
+    def digest(self, data: Config) -> str:
         """Return a digest of the text.
 
         The digest of local text is a hash of all files. The digest of generated text is a hash of
@@ -469,7 +465,7 @@ class Source:
             return self.sample.digest(data["sentences"], World.of(data))
         return f"sha256:{hash_files(self.files(_local(data)))}"
 
-    def describe(self, data: Mapping[str, Any]) -> str:
+    def describe(self, data: Config) -> str:
         """Return a one-line description of the text."""
         if data["source"] == "hub":
             return f"{name_of(data['hub'])} on the Hugging Face hub"
@@ -481,7 +477,7 @@ class Source:
         size = f"{found.bytes() / 1e6:,.1f} MB"
         return f"{count}{test}, {size}, folder {found.root.name}"
 
-    def root(self, data: Mapping[str, Any], folder: Path) -> Path:
+    def root(self, data: Config, folder: Path) -> Path:
         """Return the folder of a local or generated text.
 
         Generated text is first written to `folder`.
@@ -491,9 +487,7 @@ class Source:
         self.sample.write(folder, data["sentences"], World.of(data))
         return folder
 
-    def texts(
-        self, data: Mapping[str, Any], folder: Path
-    ) -> tuple[str, Texts, Texts | None]:
+    def texts(self, data: Config, folder: Path) -> tuple[str, Texts, Texts | None]:
         """Return the name of the text, its training texts, and the texts of its test split or None.
 
         Generated text is first written to `folder`.
@@ -513,7 +507,7 @@ class Source:
         return str(root), partial(_read, found.root, found.train), test
 
 
-def _local(data: Mapping[str, Any]) -> Path:
+def _local(data: Config) -> Path:
     return Path(data["root"]).expanduser()
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tasks.fine_tuning.dataset import Malformed, RowReport
+from tasks.fine_tuning.dataset import Malformed, kept_rows
 from tasks.squad.dataset import SQuAD
 from tests.tasks.small import SQUAD, evaluated, local, opened
 from tests.tasks.squad import official_evaluator
@@ -58,13 +58,13 @@ REASONS = {
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_what_is_no_question_is_dropped_and_counted(tmp_path, reason):
-    path, report = tmp_path / "train.json", RowReport()
+    path = tmp_path / "train.json"
     articles = [_article(id="good"), REASONS[reason]]
     path.write_text(json.dumps({"data": articles}))
-    rows = SQuAD().read_file(path)
-    kept = report.kept_of(path.name, rows, SQuAD().example_of)
+    files = {path.name: SQuAD().read_file(path)}
+    kept, report = kept_rows(files, SQuAD().example_of)
     assert [question.id for question in kept] == ["good"]
-    assert report.dropped == {f"train.json: {reason}": 1}
+    assert report["dropped"] == {f"train.json: {reason}": 1}
 
 
 class Oracle(nn.Module):
