@@ -12,6 +12,7 @@ a batch.
 """
 
 import itertools
+import json
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +28,7 @@ from tasks.config.schema import given, whole
 from tasks.config.sections import WordPieceSection
 from tasks.data import PreparedRows
 from tasks.fine_tuning.dataset import DataSet
-from tasks.text.corpus import PIECES, STARTS, Arrays, new_arrays
+from tasks.text.corpus import PIECES, STARTS, mapped, new_arrays
 from tasks.text.source import SPLITS, batches
 from tasks.text.tokenizer import tokenizer_at, train_wordpiece
 
@@ -88,13 +89,12 @@ class Sequences:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.arrays = Arrays(folder, ABOUT)
-        self.about = about = self.arrays.about
-        self._pieces_N = self.arrays.mapped("pieces", PIECES, about["pieces"])
-        self._starts = self.arrays.mapped("rows", STARTS, about["rows"] + 1)
+        self.about: Mapping[str, Any] = json.loads((folder / ABOUT).read_bytes())
+        count = self.about["rows"]
+        self._pieces_N = mapped(folder, "pieces", PIECES, self.about["pieces"])
+        self._starts = mapped(folder, "rows", STARTS, count + 1)
         self.columns = {
-            name: self.arrays.mapped(name, STARTS, about["rows"])
-            for name in about["columns"]
+            name: mapped(folder, name, STARTS, count) for name in self.about["columns"]
         }
 
     def __len__(self) -> int:

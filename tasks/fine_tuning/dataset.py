@@ -5,7 +5,6 @@ Every row is either kept or counted as dropped, with the reason.
 
 import json
 import re
-import sys
 import zlib
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from sweeper.store.errors import NOTE, UserError, invalid_value
+from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.numbers import plural
 from tasks.text.source import (
     NOT_UTF8,
@@ -23,6 +22,7 @@ from tasks.text.source import (
     Source,
     TextFiles,
     load_splits,
+    note,
     note_files,
     note_repeats,
     raw_lines_of_file,
@@ -220,10 +220,14 @@ class DataSet(Source, ABC, Generic[Kind]):
         """
         hub = dict[str, Any]()
         if data["source"] == "hub":
-            names = ("train", self.hub_test)
-            loaded = load_splits(data["hub"], names, self.columns)
-            hub = {name: loaded[name] for name in names}
-        files = self._hub_files(hub) if hub else self._local_files(data, folder)
+            hub = load_splits(data["hub"], ("train", self.hub_test), self.columns)
+            # A split is one file, with the split's name on the hub.
+            files = {
+                "train": {"train": self._hub_rows(hub["train"])},
+                "test": {self.hub_test: self._hub_rows(hub[self.hub_test])},
+            }
+        else:
+            files = self._local_files(data, folder)
         kept: dict[str, list[Kind]] = {}
         about: dict[str, dict[str, Any]] = {}
 
@@ -235,8 +239,8 @@ class DataSet(Source, ABC, Generic[Kind]):
                     f"{self.describe(data)}: the {split} split has no usable row; repair the data, "
                     f"or name other data. {dropped_in_words(about[split])}"
                 )
-            for note in notes(about[split]):
-                print(f"{NOTE}{self.title}, {split}: {note}", file=sys.stderr)
+            for said in notes(about[split]):
+                note(f"{self.title}, {split}", said)
 
         about["train"] |= self.facts(kept, hub)
         hashes = ([hash(example.texts()) for example in own] for own in kept.values())
@@ -264,12 +268,7 @@ class DataSet(Source, ABC, Generic[Kind]):
         ordered = sorted(groups, key=lambda text: (zlib.crc32(text.encode()), text))
         return set(ordered[: max(1, round(len(groups) * VALIDATION))])
 
-    def _hub_files(self, hub: Mapping[str, Any]) -> dict[str, dict[str, Rows]]:
-        """Return the rows of each split. A split is one file, with the split's name on the hub."""
-        names = {"train": "train", "test": self.hub_test}
-        return {split: {name: self._rows(hub[name])} for split, name in names.items()}
-
-    def _rows(self, split: Any) -> Rows:
+    def _hub_rows(self, split: Any) -> Rows:
         for number, row in enumerate(split.select_columns(list(self.columns)), 1):
             yield str(number), row
 

@@ -35,7 +35,7 @@ from tasks.batch import Batch, Integers, of_arrays
 from tasks.config.schema import Problem, given, whole
 from tasks.config.sections import TextSection
 from tasks.data import PreparedRows
-from tasks.text.corpus import PIECES, Add, Arrays, Corpora, Corpus, new_arrays
+from tasks.text.corpus import PIECES, Add, Corpora, Corpus, mapped, new_arrays
 from tasks.text.source import SPLITS, Counts, Line, batches, note_lines, note_repeats
 from tasks.text.tokenizer import (
     END,
@@ -55,13 +55,11 @@ class PackedRows:
     """The packed rows of a split. The method `rows` reads rows by their numbers."""
 
     def __init__(self, folder: Path) -> None:
-        arrays = Arrays(folder, ABOUT)
-        self.about = arrays.about
+        self.about: Mapping[str, Any] = json.loads((folder / ABOUT).read_bytes())
         self.sequence_length: int = self.about["sequence_length"]
         self._joined = bool(self.about.get("joined"))
-        self._targets_RT = arrays.mapped(
-            "rows", PIECES, self.about["rows"], self.sequence_length
-        )
+        shape = (self.about["rows"], self.sequence_length)
+        self._targets_RT = mapped(folder, "rows", PIECES, *shape)
 
     def __len__(self) -> int:
         return len(self._targets_RT)
@@ -88,19 +86,17 @@ def expand(targets_BT: NDArray[np.uint16], joined: bool = False) -> dict[str, In
     starts_BT = np.zeros(targets_BT.shape, bool)
     starts_BT[:, 0] = True
     if not joined:
-        np.equal(targets_BT[:, :-1], END, out=starts_BT[:, 1:])
+        starts_BT[:, 1:] = targets_BT[:, :-1] == END
     attention_mask_BT = targets_BT != PAD
 
     tokens_BT = np.zeros(targets_BT.shape, np.int64)
-    np.multiply(targets_BT[:, :-1], ~starts_BT[:, 1:], out=tokens_BT[:, 1:])
-    tokens_BT *= attention_mask_BT
-
-    segments_BT = np.cumsum(starts_BT, axis=1, dtype=np.int64)
-    segments_BT *= attention_mask_BT
+    tokens_BT[:, 1:] = targets_BT[:, :-1]
+    tokens_BT *= attention_mask_BT & ~starts_BT
 
     places_T = np.arange(length)
-    positions_BT = places_T - np.maximum.accumulate(starts_BT * places_T, axis=1)
-    positions_BT *= attention_mask_BT
+    begun_BT = np.maximum.accumulate(starts_BT * places_T, axis=1)
+    positions_BT = (places_T - begun_BT) * attention_mask_BT
+    segments_BT = np.cumsum(starts_BT, axis=1) * attention_mask_BT
     return {
         "tokens": tokens_BT,
         "targets": targets_BT.astype(np.int64),

@@ -93,15 +93,6 @@ def probabilities(
     """Return the probability (T,) of each tested n-gram's last token, given its other tokens.
 
     If `fitted_N` and `tested_T` contain n-grams of a higher order, their first tokens are ignored.
-    """
-    kinds = size**order
-    return _interpolated(np.sort(fitted_N % kinds), tested_T % kinds, size, order)
-
-
-def _interpolated(
-    fitted_N: Integers, tested_T: Integers, size: int, order: int
-) -> Floats:
-    """Return the probabilities of the tested n-grams. `fitted_N` must be sorted.
 
     p(w | context) = (max(c(context w) - D, 0) + D types(context) p(w | shorter)) / c(context)
 
@@ -111,11 +102,10 @@ def _interpolated(
     """
     if order == 0:
         return np.full(len(tested_T), 1 / size)
+    kinds = size**order
+    fitted_N, tested_T = np.sort(fitted_N % kinds), tested_T % kinds
     types = fitted_N[np.diff(fitted_N, prepend=-1) > 0]
-    shorter = size ** (order - 1)
-    lower_T = _interpolated(
-        np.sort(types % shorter), tested_T % shorter, size, order - 1
-    )
+    lower_T = probabilities(types, tested_T, size, order - 1)
 
     context_T = tested_T - tested_T % size
     counts_T = _within(fitted_N, tested_T, 1)

@@ -12,26 +12,27 @@ Shapes: N tokens, S sentences, C documents.
 
 import hashlib
 import itertools
-import sys
+import json
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from sweeper.store.errors import NOTE, UserError
+from sweeper.store.errors import UserError
 from tasks.synthetic import samples
-from tasks.text.corpus import PIECES, STARTS, Arrays, new_arrays
+from tasks.text.corpus import PIECES, STARTS, mapped, new_arrays
 from tasks.text.source import (
     Counts,
     Source,
     Text,
     Texts,
     batches,
+    note,
     note_repeats,
     read_line,
 )
@@ -53,11 +54,11 @@ class EncodedDocuments:
     """The encoded documents of a split, as memory-mapped arrays."""
 
     def __init__(self, folder: Path) -> None:
-        arrays = Arrays(folder, ABOUT)
-        self.about = about = arrays.about
-        self.pieces_N = arrays.mapped("pieces", PIECES, about["pieces"])
-        self.sentences_S = arrays.mapped("sentences", STARTS, about["sentences"] + 1)
-        self.documents_C = arrays.mapped("documents", STARTS, about["documents"] + 1)
+        self.about: dict[str, Any] = json.loads((folder / ABOUT).read_bytes())
+        sentences, documents = self.about["sentences"], self.about["documents"]
+        self.pieces_N = mapped(folder, "pieces", PIECES, self.about["pieces"])
+        self.sentences_S = mapped(folder, "sentences", STARTS, sentences + 1)
+        self.documents_C = mapped(folder, "documents", STARTS, documents + 1)
 
 
 def encode(
@@ -166,11 +167,11 @@ class SplitDocuments:
                 f"text, or change what ends a document (task.documents={rule})."
             )
         if self._single > MOST_SINGLE * len(hashes):
-            print(
-                f"{NOTE}{name}: {self._single / len(hashes):.0%} of the documents are a single "
-                "sentence. Their second text is always random, so next-sentence prediction is "
-                "trivial; use longer documents, or choose task.documents=file.",
-                file=sys.stderr,
+            note(
+                name,
+                f"{self._single / len(hashes):.0%} of the documents are a single sentence. Their "
+                "second text is always random, so next-sentence prediction is trivial; use longer "
+                "documents, or choose task.documents=file.",
             )
 
         validated, tested = (

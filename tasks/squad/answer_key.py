@@ -18,7 +18,7 @@ from sweeper.store.files import publish_json
 from tasks.batch import Booleans, Floats, Integers
 from tasks.fine_tuning.data import Sequences
 from tasks.fine_tuning.dataset import Example
-from tasks.text.corpus import STARTS, new_arrays
+from tasks.text.corpus import STARTS, mapped, new_arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +136,10 @@ class AnswerKey:
         content = json.loads((folder / QUESTIONS).read_bytes())
         self._contexts: list[str] = content["contexts"]
         self._questions = content["questions"]
-        arrays, self._windows = windows.arrays, windows.columns
-        self._paragraphs = arrays.mapped("paragraphs", STARTS, len(self._contexts) + 1)
-        self._offsets = arrays.mapped("offsets", STARTS, int(self._paragraphs[-1]), 2)
+        self._windows = windows.columns
+        count = len(self._contexts)
+        self._paragraphs = mapped(folder, "paragraphs", STARTS, count + 1)
+        self._offsets = mapped(folder, "offsets", STARTS, int(self._paragraphs[-1]), 2)
 
     def gold(self) -> list[tuple[str, list[str]]]:
         """Return the id and the gold answers of every question."""

@@ -7,13 +7,11 @@ position at which each row begins, and at the end the total length.
 """
 
 import itertools
-import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -47,23 +45,13 @@ def new_arrays(folder: Path, dtypes: Mapping[str, DTypeLike]) -> Iterator[Add]:
         yield add
 
 
-class Arrays:
-    """The arrays in a folder of prepared data, and the JSON file that describes them.
+def mapped(folder: Path, name: str, dtype: np.dtype, *shape: int) -> np.ndarray:
+    """Map an array of `folder` into memory and return it with this shape.
 
     `PreparedData.setup` has checked all files before they are opened.
-
-    Args:
-        about: the name of the JSON file.
     """
-
-    def __init__(self, folder: Path, about: str) -> None:
-        self._folder = folder
-        self.about: Mapping[str, Any] = json.loads((folder / about).read_bytes())
-
-    def mapped(self, name: str, dtype: np.dtype, *shape: int) -> np.ndarray:
-        """Map an array into memory and return it with this shape."""
-        path = _path(self._folder, name, dtype)
-        return np.asarray(np.memmap(path, dtype, "r", shape=shape))
+    path = _path(folder, name, dtype)
+    return np.asarray(np.memmap(path, dtype, "r", shape=shape))
 
 
 def _path(folder: Path, name: str, dtype: DTypeLike) -> Path:

@@ -73,6 +73,11 @@ class Counts:
         return True
 
 
+def note(name: object, said: str) -> None:
+    """Print a note about the text `name`, which the sweep repeats."""
+    print(f"{NOTE}{name}: {said}", file=sys.stderr)
+
+
 def note_repeats(name: str, kind: str, train: ArrayLike, test: ArrayLike) -> None:
     """Print a note if many test items are also training items, or if many training items repeat.
 
@@ -92,23 +97,20 @@ def note_repeats(name: str, kind: str, train: ArrayLike, test: ArrayLike) -> Non
         (repeated, len(train_N), "training", "repeat an earlier one"),
     ):
         if count > LEAST_REPEATED * total:
-            of = (
-                f"{count / total:.1%} of the {plural(total, kind)} of the {split} split"
-            )
-            print(f"{NOTE}{name}: {of} ({count:,}) {said}.", file=sys.stderr)
+            of = f"the {plural(total, kind)} of the {split} split"
+            note(name, f"{count / total:.1%} of {of} ({count:,}) {said}.")
 
 
 def note_lines(name: str, *counts: Counts) -> None:
     """Print how many lines of a text were too long, and how many had bytes that are not UTF-8."""
-    limits = f"over {LINE_LIMIT:,} bytes, or a word of over {WORD_LIMIT:,} letters"
     too_long = sum(one.skipped["too_long"] for one in counts)
+    if too_long:
+        limits = f"over {LINE_LIMIT:,} bytes, or a word of over {WORD_LIMIT:,} letters"
+        said = f"{plural(too_long, 'line')} skipped ({limits}); break long lines."
+        note(name, said)
     damaged = sum(one.repaired["invalid_utf8"] for one in counts)
-    for count, said in (
-        (too_long, f"skipped ({limits}); break long lines"),
-        (damaged, NOT_UTF8),
-    ):
-        if count:
-            print(f"{NOTE}{name}: {plural(count, 'line')} {said}.", file=sys.stderr)
+    if damaged:
+        note(name, f"{plural(damaged, 'line')} {NOT_UTF8}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,16 +307,13 @@ def _is_about(name: str) -> bool:
 
 def note_files(files: TextFiles) -> None:
     """Print the names of files that are left out, and of files with equal content."""
-    for names, said in (
-        (
-            files.left_out,
-            "these files are not read (if they are text, unpack or rename them)",
-        ),
-        (_equal_files(files), "these files are equal (keep one of each)"),
-    ):
-        if names:
-            listed = sanitize(", ".join(names))
-            print(f"{NOTE}{files.root}: {said}: {listed}.", file=sys.stderr)
+    if files.left_out:
+        listed = sanitize(", ".join(files.left_out))
+        remedy = "if they are text, unpack or rename them"
+        note(files.root, f"these files are not read ({remedy}): {listed}.")
+    if equal := _equal_files(files):
+        listed = sanitize(", ".join(equal))
+        note(files.root, f"these files are equal (keep one of each): {listed}.")
 
 
 def _equal_files(files: TextFiles) -> tuple[str, ...]:

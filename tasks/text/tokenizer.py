@@ -223,11 +223,11 @@ def load_tokenizer(path: Path) -> Tokenizer:
     try:
         content, expected = path.read_bytes(), _sidecar(path).read_bytes()
     except OSError as error:
-        said = f"{path} cannot be read ({error.strerror}); {PREPARED_AGAIN}"
-        raise UserError(said) from error
+        raise UserError(
+            f"{path} cannot be read ({error.strerror}); {PREPARED_AGAIN}"
+        ) from error
     if hashlib.sha256(content).hexdigest().encode() != expected.strip():
-        said = f"{path} has changed since it was written; {PREPARED_AGAIN}"
-        raise UserError(said)
+        raise UserError(f"{path} has changed since it was written; {PREPARED_AGAIN}")
     return Tokenizer.from_buffer(content)
 
 
