@@ -2,10 +2,17 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+# Arrays of the numbers from which batches are made.
+Integers = NDArray[np.int64]
+Floats = NDArray[np.floating[Any]]
+Booleans = NDArray[np.bool_]
 
 Batch = dict[str, Tensor]
 """The named tensors of one batch. They are on the CPU until the loop moves them."""

@@ -30,20 +30,15 @@ def adapted(
     """
     found = dict(weights)
     for name, layer in model.named_modules():
-        given = {
-            key.removeprefix(f"{name}."): value
-            for key, value in found.items()
-            if key.startswith(f"{name}.")
-        }
-        if isinstance(layer, CollaborativeAttention) and "qkv.weight" in given:
-            parent = _parent(layer, given, heads)
-            made = reparametrised(parent, layer.mixing.shape[1])
-            _draw_unused(made, layer)
-            for key in given:
-                del found[f"{name}.{key}"]
-            found |= {
-                f"{name}.{key}": value for key, value in made.state_dict().items()
-            }
+        shared = isinstance(layer, CollaborativeAttention)
+        if not shared or f"{name}.qkv.weight" not in weights:
+            continue
+        own = [key for key in weights if key.startswith(f"{name}.")]
+        given = {key.removeprefix(f"{name}."): found.pop(key) for key in own}
+        parent = _parent(layer, given, heads)
+        made = reparametrised(parent, layer.mixing.shape[1])
+        _draw_unused(made, layer)
+        found |= {f"{name}.{key}": value for key, value in made.state_dict().items()}
     return found
 
 

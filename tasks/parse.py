@@ -8,7 +8,6 @@ from pydantic import ValidationError
 
 from sweeper.store import registry
 from sweeper.store.errors import invalid_value
-from sweeper.store.numbers import plural
 from sweeper.store.runs import Run
 from tasks.config.architecture import Architecture
 from tasks.config.schema import Section, extended, problem, spelled
@@ -21,7 +20,7 @@ def parse(config: Mapping[str, Any]) -> RunConfig:
     """Return a run's config as a RunConfig, with the sections of its task and its architecture.
 
     Raises:
-        UserError: the config is invalid. The message has the first error and the number of others.
+        UserError: the config is invalid. The message names the keys of all errors.
     """
     task = module_class(_name(config, "task"))
     name = _name(config, "model")
@@ -51,7 +50,7 @@ def checked(schema: type[Section], config: Mapping[str, Any], path: str = "") ->
         path: the dotted key of `config` in the whole config, if it is only a section.
 
     Raises:
-        UserError: the config is invalid. The message has the first error and counts the others.
+        UserError: the config is invalid. The message names the keys of all errors.
     """
     try:
         section = schema.model_validate(dict(config))
@@ -65,8 +64,7 @@ def checked(schema: type[Section], config: Mapping[str, Any], path: str = "") ->
     first, *others = problems
     remedy = first.remedy
     if others:
-        further = f" and {plural(len(others) - 1, 'more key')}" if others[1:] else ""
-        remedy += f". Also correct {others[0].key}{further}"
+        remedy += f". Also correct {', '.join(other.key for other in others)}"
     raise invalid_value(first.key, first.value, first.expected, remedy)
 
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tasks.batch import Floats, Integers
 from tasks.seeds import permutation
 from tasks.text.tokenizer import split_sentences
 
@@ -59,7 +59,7 @@ class BagOfWords:
         scores = self._scores([_buckets(*pair) for pair in pairs])
         return float(np.mean(scores.argmax(axis=1) == np.asarray(labels)))
 
-    def _scores(self, bags: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
+    def _scores(self, bags: Sequence[Integers]) -> Floats:
         starts = np.cumsum([0, *map(len, bags[:-1])])
         return np.add.reduceat(self._weights[np.concatenate(bags)], starts, axis=0)
 
@@ -89,7 +89,7 @@ def guessed_answer(question: str, context: str) -> str:
     return sentence[longest[0].start() : longest[-1].end()] if longest else ""
 
 
-def _buckets(first: str, second: str) -> NDArray[np.int64]:
+def _buckets(first: str, second: str) -> Integers:
     """Return the hash buckets of the words of two texts. Each text has its own buckets.
 
     The result also contains bucket 0, whose weight is the bias of the regression.

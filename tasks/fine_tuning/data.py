@@ -11,31 +11,26 @@ Shapes: N tokens of a split, R rows of a split, B rows of a batch, T positions o
 a batch.
 """
 
-from __future__ import annotations
-
 import itertools
+import json
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from tokenizers import Encoding, Tokenizer
 
-from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.errors import UserError
 from sweeper.store.files import publish_json
-from tasks.batch import Batch, of_arrays
+from tasks.batch import Batch, Integers, of_arrays
 from tasks.config.schema import given, whole
 from tasks.config.sections import WordPieceSection
 from tasks.data import PreparedRows
 from tasks.fine_tuning.dataset import DataSet
-from tasks.text.corpus import PIECES, STARTS, Arrays, new_arrays
+from tasks.text.corpus import PIECES, STARTS, mapped, new_arrays
 from tasks.text.source import SPLITS, batches
 from tasks.text.tokenizer import tokenizer_at, train_wordpiece
-
-if TYPE_CHECKING:
-    from tokenizers import Encoding, Tokenizer
-
 
 FORMAT = 2
 ABOUT = "about.json"
@@ -67,21 +62,22 @@ def write(
             `Sequences`).
         about: facts to add to about.json.
     """
-    starts = np.cumsum([0, *map(len, rows)], dtype=STARTS)
-    pieces = np.fromiter(itertools.chain.from_iterable(rows), PIECES, int(starts[-1]))
-    with new_arrays(
-        folder, {"pieces": PIECES, **dict.fromkeys(("rows", *columns), STARTS)}
-    ) as add:
+    pieces = np.fromiter(itertools.chain.from_iterable(rows), PIECES)
+    starts = np.cumsum([0, *map(len, rows)]).tolist()
+    arrays = {"rows": starts, **columns}
+    with new_arrays(folder, {"pieces": PIECES} | dict.fromkeys(arrays, STARTS)) as add:
         add("pieces", pieces)
-        add("rows", starts)
-        for name, values in columns.items():
+        for name, values in arrays.items():
             add(name, values)
 
-    facts = {"rows": len(rows), "pieces": len(pieces), "columns": sorted(columns)}
-    largest = int(pieces.max(initial=0))
-    publish_json(
-        folder / ABOUT, {"format": FORMAT, **facts, "largest_piece": largest, **about}
-    )
+    facts = {
+        "format": FORMAT,
+        "rows": len(rows),
+        "pieces": len(pieces),
+        "columns": sorted(columns),
+        "largest_piece": int(pieces.max(initial=0)),
+    }
+    publish_json(folder / ABOUT, {**facts, **about})
 
 
 class Sequences:
@@ -93,21 +89,18 @@ class Sequences:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.arrays = Arrays(folder, ABOUT)
-        self.about = about = self.arrays.about
-        self._pieces_N = self.arrays.mapped("pieces", PIECES, about["pieces"])
-        self._starts = self.arrays.mapped("rows", STARTS, about["rows"] + 1)
+        self.about: Mapping[str, Any] = json.loads((folder / ABOUT).read_bytes())
+        count = self.about["rows"]
+        self._pieces_N = mapped(folder, "pieces", PIECES, self.about["pieces"])
+        self._starts = mapped(folder, "rows", STARTS, count + 1)
         self.columns = {
-            name: self.arrays.mapped(name, STARTS, about["rows"])
-            for name in about["columns"]
+            name: mapped(folder, name, STARTS, count) for name in self.about["columns"]
         }
 
     def __len__(self) -> int:
         return len(self._starts) - 1
 
-    def rows(
-        self, numbers: NDArray[np.integer[Any]], longest: int
-    ) -> dict[str, NDArray[Any]]:
+    def rows(self, numbers: Integers, longest: int) -> dict[str, np.ndarray]:
         """Return tokens, token_type_ids and attention_mask of the rows with these numbers.
 
         Each array has the shape (B, T). T is the length of the longest of these rows, rounded up to
@@ -164,15 +157,12 @@ class ExampleData(PreparedRows):
     def make(self, folder: Path) -> None:
         section = self.section
         examples, rows = self.published.load(self.text, folder / "sample")
-        texts = (text for one in examples["train"] for text in one.texts())
-        different = dict.fromkeys(texts)
+        texts = (example.texts() for example in examples["train"])
+        different = dict.fromkeys(itertools.chain.from_iterable(texts))
         tokenizer = tokenizer_at(folder, train_wordpiece, different, section)
 
         about = {**rows, "validation": {}}
-        about["test"] = {
-            **about["test"],
-            "baselines": self.measured_baselines(examples),
-        }
+        about["test"]["baselines"] = self.measured_baselines(examples)
         for split in SPLITS:
             self.write_split(folder / split, tokenizer, examples[split], about[split])
 
@@ -192,14 +182,6 @@ class ExampleData(PreparedRows):
 
     def open(self, folder: Path) -> None:
         super().open(folder)
-        largest = max(one.about["largest_piece"] for one in self.splits.values())
-        # Check this here, because torch's error would not name the key.
-        if largest >= self.section.vocabulary_size:
-            expected = f"more than {largest}, the largest token id in the data"
-            remedy = "copy the parent's task.vocabulary_size"
-            found = self.section.vocabulary_size
-            raise invalid_value("task.vocabulary_size", found, expected, remedy)
-
         self.baselines: dict[str, float] = self.splits["test"].about["baselines"]
 
     def take(self, split: str, numbers: np.ndarray) -> Batch:

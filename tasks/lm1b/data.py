@@ -14,30 +14,29 @@ use the ids of PAD and END in tasks/text/tokenizer.py. Batches use those of the 
 Shapes: R rows of a split, B rows of a batch, T positions of a row.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
+from tokenizers import Tokenizer
 
 from models.cross_entropy import IGNORED
+from sweeper.store.errors import UserError
 from sweeper.store.files import publish_json
-from tasks.batch import Batch, of_arrays
+from tasks.batch import Batch, Integers, of_arrays
 from tasks.config.schema import Problem, given, whole
 from tasks.config.sections import TextSection
 from tasks.data import PreparedRows
-from tasks.text.corpus import PIECES, Add, Arrays, Corpora, Corpus, new_arrays
-from tasks.text.source import SPLITS, Counts, note_lines, note_repeats
+from tasks.text.corpus import PIECES, Add, Corpora, Corpus, mapped, new_arrays
+from tasks.text.source import SPLITS, Counts, Line, batches, note_lines, note_repeats
 from tasks.text.tokenizer import (
     END,
     LARGEST_VOCABULARY,
@@ -48,9 +47,6 @@ from tasks.text.tokenizer import (
     train_bpe,
 )
 
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
 FORMAT = 1
 ABOUT = "rows.json"
 
@@ -59,18 +55,16 @@ class PackedRows:
     """The packed rows of a split. The method `rows` reads rows by their numbers."""
 
     def __init__(self, folder: Path) -> None:
-        arrays = Arrays(folder, ABOUT)
-        self.about = arrays.about
+        self.about: Mapping[str, Any] = json.loads((folder / ABOUT).read_bytes())
         self.sequence_length: int = self.about["sequence_length"]
         self._joined = bool(self.about.get("joined"))
-        self._targets_RT = arrays.mapped(
-            "rows", PIECES, self.about["rows"], self.sequence_length
-        )
+        shape = (self.about["rows"], self.sequence_length)
+        self._targets_RT = mapped(folder, "rows", PIECES, *shape)
 
     def __len__(self) -> int:
         return len(self._targets_RT)
 
-    def rows(self, numbers: NDArray[np.integer[Any]]) -> dict[str, NDArray[np.int64]]:
+    def rows(self, numbers: Integers) -> dict[str, Integers]:
         """Return the tokens, targets, segments and positions of the rows with these numbers.
 
         Each array has the shape (B, T). Segments are numbered from 1 in each row, positions from 0
@@ -79,9 +73,7 @@ class PackedRows:
         return expand(self._targets_RT[numbers], self._joined)
 
 
-def expand(
-    targets_BT: NDArray[np.uint16], joined: bool = False
-) -> dict[str, NDArray[np.int64]]:
+def expand(targets_BT: NDArray[np.uint16], joined: bool = False) -> dict[str, Integers]:
     """Compute tokens, segments and positions from stored targets. Each array has the shape (B, T).
 
     With `joined=True`, each row is one segment. Otherwise, a segment ends with END or at the end of
@@ -94,19 +86,17 @@ def expand(
     starts_BT = np.zeros(targets_BT.shape, bool)
     starts_BT[:, 0] = True
     if not joined:
-        np.equal(targets_BT[:, :-1], END, out=starts_BT[:, 1:])
+        starts_BT[:, 1:] = targets_BT[:, :-1] == END
     attention_mask_BT = targets_BT != PAD
 
     tokens_BT = np.zeros(targets_BT.shape, np.int64)
-    np.multiply(targets_BT[:, :-1], ~starts_BT[:, 1:], out=tokens_BT[:, 1:])
-    tokens_BT *= attention_mask_BT
-
-    segments_BT = np.cumsum(starts_BT, axis=1, dtype=np.int64)
-    segments_BT *= attention_mask_BT
+    tokens_BT[:, 1:] = targets_BT[:, :-1]
+    tokens_BT *= attention_mask_BT & ~starts_BT
 
     places_T = np.arange(length)
-    positions_BT = places_T - np.maximum.accumulate(starts_BT * places_T, axis=1)
-    positions_BT *= attention_mask_BT
+    begun_BT = np.maximum.accumulate(starts_BT * places_T, axis=1)
+    positions_BT = (places_T - begun_BT) * attention_mask_BT
+    segments_BT = np.cumsum(starts_BT, axis=1) * attention_mask_BT
     return {
         "tokens": tokens_BT,
         "targets": targets_BT.astype(np.int64),
@@ -171,8 +161,7 @@ class SplitWriter:
     """A writer that packs the sentences of one split into rows and counts what it writes.
 
     Attributes:
-        lines: the counts of kept and skipped lines of the split. The function `pack` counts them.
-        hashes: the hashes of all sentences, 8 bytes each.
+        lines: the counts of kept and skipped lines of the split.
     """
 
     def __init__(
@@ -188,14 +177,15 @@ class SplitWriter:
         self._stored_V[ids_V] = np.arange(len(ids_V))
         self._end = marks[-1]
         self.lines = Counts()
-        self.hashes = bytearray()
+        self._hashes = bytearray()  # 8 bytes for each sentence
         self.counts = Counter(dict.fromkeys(COUNTED, 0))
 
-    def write(self, texts: Sequence[str]) -> None:
-        """Encode sentences, append END to each, pack them, and write the rows that are complete.
+    def write(self, lines: Sequence[Line]) -> None:
+        """Encode the kept lines, append END to each, pack them, and write the complete rows.
 
         A sentence that is longer than a row is cut.
         """
+        texts = [line.text for line in lines if self.lines.add(line)]
         most, rows = self._packer.row_bytes, []
         for text, ids in zip(texts, pieces_of(self._tokenizer, texts), strict=True):
             sentence = self._stored_V[[*ids, self._end]].astype(PIECES).tobytes()
@@ -204,13 +194,17 @@ class SplitWriter:
                 row = self._packer.add(sentence[first : first + most])
                 if row is not None:
                     rows.append(row)
-            self.hashes += hashlib.blake2b(sentence, digest_size=8).digest()
+            self._hashes += hashlib.blake2b(sentence, digest_size=8).digest()
             self.counts["tokens"] += len(ids) + 1
             self.counts["words"] += len(text.split())
             self.counts["bytes"] += len(text.encode()) + 1  # 1 for the line end
 
         self.counts["sentences"] += len(texts)
         self._append(rows)
+
+    def hashes(self) -> NDArray[np.uint64]:
+        """Return a hash of each sentence."""
+        return np.frombuffer(self._hashes, np.uint64)
 
     def finish(self) -> None:
         """Write the rows that are still open."""
@@ -240,51 +234,51 @@ class SplitWriter:
         self.counts["rows"] += len(rows)
 
 
+CHUNK = 2_000  # encode this many lines at a time
+
+
 def pack(
     corpus: Corpus,
-    folders: Mapping[str, Path],
+    folder: Path,
     tokenizer: Tokenizer,
     packer: Callable[[], FirstFit],
     marks: Sequence[int] = (PAD, END),
 ) -> None:
-    """Encode a corpus chunk by chunk, and write the packed rows of each split to its folder.
+    """Encode a corpus chunk by chunk, and write the packed rows of each split to `folder/<split>`.
 
     Args:
-        folders: the folder of each split.
         packer: a function that returns a new packer. It is called once for each split.
         marks: the tokenizer's ids for PAD and END.
+
+    Raises:
+        UserError: all lines of a split were skipped, or it has none.
     """
     with ExitStack() as stack:
         writers = {}
-        for split, folder in folders.items():
-            add = stack.enter_context(new_arrays(folder, {"rows": PIECES}))
+        for split in SPLITS:
+            add = stack.enter_context(new_arrays(folder / split, {"rows": PIECES}))
             writers[split] = SplitWriter(add, tokenizer, packer(), marks)
 
-        for chunk in corpus.chunks(folders):
-            texts: dict[str, list[str]] = {split: [] for split in folders}
-            for split, line in corpus.placed(chunk):
-                if split in writers and writers[split].lines.add(line):
-                    texts[split].append(line.text)
+        for chunk in batches(corpus.lines(), CHUNK):
             for split, writer in writers.items():
-                writer.write(texts[split])
+                writer.write([line for of, line in chunk if of == split])
 
-        lines = (writer.lines for writer in writers.values())
-        note_lines(corpus.name, sum(lines, Counts()))
-        hashes = {
-            split: np.frombuffer(writer.hashes, np.uint64)
-            for split, writer in writers.items()
-        }
-        if hashes.keys() >= {"train", "test"}:
-            note_repeats(corpus.name, "line", hashes["train"], hashes["test"])
+        note_lines(corpus.name, *(writer.lines for writer in writers.values()))
+        train, test = writers["train"].hashes(), writers["test"].hashes()
+        note_repeats(corpus.name, "line", train, test)
         for split, writer in writers.items():
-            corpus.check(split, writer.lines)
+            if not writer.lines.kept:
+                raise UserError(
+                    f"{corpus.name} has no text in the split {split} (skipped lines: "
+                    f"{writer.lines.total}); add more text, or break long lines."
+                )
             writer.finish()
 
     for split, writer in writers.items():
-        publish_json(folders[split] / ABOUT, writer.about(split))
+        publish_json(folder / split / ABOUT, writer.about(split))
 
 
-def ids_of(marks: Sequence[int]) -> NDArray[np.int64]:
+def ids_of(marks: Sequence[int]) -> Integers:
     """Return an array (V,) that maps each id on disk to the tokenizer's id.
 
     Args:
@@ -339,24 +333,18 @@ class PackedText(PreparedRows):
         # Leave out keys with these default values. Older versions had no such keys, so the name of
         # the folder stays the same, and their prepared data are found.
         older = {"joined": False, "tokenizer": None, "marks": [PAD, END]}
-        known = {
-            key: value
-            for key, value in content.items()
-            if key not in older or value != older[key]
-        }
+        known = dict(item for item in content.items() if item not in older.items())
         return json.dumps(known, sort_keys=True)
 
     def make(self, folder: Path) -> None:
         section = self.section
-        text = self.published.open(self.text, folder / "sample")
-        text = replace(text, together=LINES_TOGETHER if section.joined else 1)
-
-        lines = text.lines("train")
+        texts = self.published.texts(self.text, folder / "sample")
+        corpus = Corpus(*texts, together=LINES_TOGETHER if section.joined else 1)
+        lines = corpus.training_lines()
         tokenizer = tokenizer_at(folder, train_bpe, lines, section)
         kind = Joined if section.joined else FirstFit
         packer = partial(kind, section.sequence_length)
-        folders = {split: folder / split for split in SPLITS}
-        pack(text, folders, tokenizer, packer, section.marks)
+        pack(corpus, folder, tokenizer, packer, section.marks)
 
     def open(self, folder: Path) -> None:
         super().open(folder)

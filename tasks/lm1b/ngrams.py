@@ -10,18 +10,14 @@ Shapes: N n-grams of the training rows, T n-grams of the test split.
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweeper.store.files import FORMAT, publish_with_checksum, read_versioned
 from sweeper.store.liveness import held
+from tasks.batch import Floats, Integers
 from tasks.lm1b.data import PackedRows, PackedText
 from tasks.seeds import permutation
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 ORDERS = {"unigram": 1, "bigram": 2, "trigram": 3}
 DISCOUNT = 0.75
@@ -48,10 +44,8 @@ def perplexities(data: PackedText, steps: int) -> dict[str, float]:
         # Suppress OSError, because the folder may be read-only. Read the file again under the lock,
         # because another process may have written it meanwhile.
         with suppress(OSError), held(path):
-            found = _stored(path)
-            if found is None:
-                found = _computed(data.splits, seen)
-                publish_with_checksum(path, {"format": FORMAT, "perplexities": found})
+            found = _stored(path) or _computed(data.splits, seen)
+            publish_with_checksum(path, {"format": FORMAT, "perplexities": found})
     return found or _computed(data.splits, seen)
 
 
@@ -72,7 +66,7 @@ def _computed(splits: Mapping[str, PackedRows], seen: int) -> dict[str, float]:
     return found
 
 
-def trigrams(rows: PackedRows, numbers: NDArray[np.integer[Any]]) -> Integers:
+def trigrams(rows: PackedRows, numbers: Integers) -> Integers:
     """Return an array (N,) of the trigrams that end at the targets of these rows."""
     starts = range(0, len(numbers), ROWS_TOGETHER)
     parts = [
@@ -81,7 +75,7 @@ def trigrams(rows: PackedRows, numbers: NDArray[np.integer[Any]]) -> Integers:
     return np.concatenate([np.empty(0, np.int64), *parts])
 
 
-def _trigrams(rows: PackedRows, numbers: NDArray[np.integer[Any]]) -> Integers:
+def _trigrams(rows: PackedRows, numbers: Integers) -> Integers:
     size = rows.about["vocabulary_size"]
     batch = rows.rows(numbers)
     third_BT, second_BT = batch["targets"], batch["tokens"]
@@ -99,15 +93,6 @@ def probabilities(
     """Return the probability (T,) of each tested n-gram's last token, given its other tokens.
 
     If `fitted_N` and `tested_T` contain n-grams of a higher order, their first tokens are ignored.
-    """
-    kinds = size**order
-    return _interpolated(np.sort(fitted_N % kinds), tested_T % kinds, size, order)
-
-
-def _interpolated(
-    fitted_N: Integers, tested_T: Integers, size: int, order: int
-) -> Floats:
-    """Return the probabilities of the tested n-grams. `fitted_N` must be sorted.
 
     p(w | context) = (max(c(context w) - D, 0) + D types(context) p(w | shorter)) / c(context)
 
@@ -117,11 +102,10 @@ def _interpolated(
     """
     if order == 0:
         return np.full(len(tested_T), 1 / size)
+    kinds = size**order
+    fitted_N, tested_T = np.sort(fitted_N % kinds), tested_T % kinds
     types = fitted_N[np.diff(fitted_N, prepend=-1) > 0]
-    shorter = size ** (order - 1)
-    lower_T = _interpolated(
-        np.sort(types % shorter), tested_T % shorter, size, order - 1
-    )
+    lower_T = probabilities(types, tested_T, size, order - 1)
 
     context_T = tested_T - tested_T % size
     counts_T = _within(fitted_N, tested_T, 1)

@@ -1,10 +1,10 @@
 """The data of the task `mnli`: rows of a premise and a hypothesis."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from tokenizers import Tokenizer
 
 from tasks.fine_tuning.bag_of_words import BagOfWords, majority_accuracy
 from tasks.fine_tuning.data import (
@@ -15,9 +15,6 @@ from tasks.fine_tuning.data import (
     write,
 )
 from tasks.mnli.dataset import MultiNLI, Pair
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 
 class LabelledPairs(ExampleData):
@@ -43,13 +40,11 @@ class LabelledPairs(ExampleData):
         room = self.section.sequence_length - SPECIAL_TOKENS
         premises = encodings(tokenizer, [pair.premise for pair in examples])
         hypotheses = encodings(tokenizer, [pair.hypothesis for pair in examples])
-        sides = zip(premises, hypotheses, strict=True)
-        cut = [
-            shortened(premise.ids, hypothesis.ids, room)
-            for premise, hypothesis in sides
-        ]
-        rows = [[cls, *premise, sep, *hypothesis, sep] for premise, hypothesis in cut]
-        seconds = [2 + len(premise) for premise, _ in cut]
+        rows, seconds = [], []
+        for premise, hypothesis in zip(premises, hypotheses, strict=True):
+            first, second = shortened(premise.ids, hypothesis.ids, room)
+            rows.append([cls, *first, sep, *second, sep])
+            seconds.append(2 + len(first))
         labels = [pair.label for pair in examples]
         write(folder, rows, {"seconds": seconds, "labels": labels}, about)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sweeper.store.errors import UserError, sanitize
 from tasks.fine_tuning import dataset
-from tasks.fine_tuning.dataset import DataSet, Example, Malformed, RowReport
+from tasks.fine_tuning.dataset import DataSet, Example, Malformed, Rows
 from tasks.synthetic import samples
 from tasks.text.source import LINE_LIMIT, raw_lines_of_file
 
@@ -52,19 +52,17 @@ class MultiNLI(DataSet[Pair]):
     sample = samples.MNLI
     hub_test = "validation_matched"
 
-    def read_file(self, path: Path) -> Iterator[tuple[str, Pair | Malformed]]:
-        """Yield (line number, `Pair`) for each row of a .jsonl file or of a table with tabs.
-
-        For a row that cannot be used, yield `Malformed` instead of the `Pair`.
+    def read_file(self, path: Path) -> Rows:
+        """Yield the rows of a .jsonl file, or of a table with tabs.
 
         Raises:
             UserError: a table lacks a column.
         """
-        lines = enumerate(raw_lines_of_file(path), 1)
         if path.suffix == ".jsonl":
-            yield from ((str(number), json_pair(raw)) for number, raw in lines)
+            yield from dataset.json_rows(path)
             return
 
+        lines = enumerate(raw_lines_of_file(path), 1)
         _, first = next(lines, (0, None))
         header = dataset.decoded(first or b"").split("\t")
         if not any(set(names) <= set(header) for names in NAMES):
@@ -73,40 +71,50 @@ class MultiNLI(DataSet[Pair]):
                 f"{path}: expected the column names {expected} in the first line; add that line."
             )
         for number, raw in lines:
-            if raw is None:
-                yield str(number), Malformed("too long")
-            else:
-                yield str(number), table_pair(header, dataset.decoded(raw))
+            yield str(number), table_row(header, raw)
 
-    def example_of(self, row: Mapping[str, Any]) -> Pair | Malformed:
-        return pair_of(row)
+    def example_of(self, row: Any) -> Pair | Malformed:
+        """Return the `Pair` of a row. Its label may be a name in LABELS or the index of a name."""
+        if not isinstance(row, Mapping):
+            return Malformed("not a row of named fields")
+        names = next((names for names in NAMES if names[0] in row), NAMES[1])
+        premise, hypothesis, label = (row.get(name) for name in names)
+        if not isinstance(premise, str) or not isinstance(hypothesis, str):
+            return Malformed("a text is missing")
 
-    def group(self, example: Pair) -> str:
-        return example.premise
+        if label in NO_LABEL or label is None:
+            return Malformed("no gold label")
+        number = LABELS.index(label) if label in LABELS else label
+        if type(number) is not int or not 0 <= number < len(LABELS):
+            return Malformed("unknown label")
+
+        texts = [dataset.printable(text) for text in (premise, hypothesis)]
+        mended = texts != [premise, hypothesis]
+        premise, hypothesis = (text.strip() for text in texts)
+        if not premise or not hypothesis:
+            return Malformed("empty text")
+        if max(len(premise), len(hypothesis)) > LINE_LIMIT:
+            return Malformed("too long")
+
+        identity = row.get("pairID")
+        identity = identity if isinstance(identity, str) else ""
+        return Pair(premise, hypothesis, number, id=identity, mended=mended)
 
     def facts(
-        self,
-        kept: Mapping[str, Sequence[Pair]],
-        reports: Mapping[str, RowReport],
-        hub: Mapping[str, Any],
+        self, kept: Mapping[str, Sequence[Pair]], hub: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return {"labels": class names} if the order of the classes differs from LABELS, else {}.
 
         Raises:
             UserError: the classes are not LABELS, or a split has no row of one class.
         """
-        columns = [
-            getattr(split, "features", {}).get("label") for split in hub.values()
-        ]
-        orders = {tuple(getattr(column, "names", LABELS)) for column in columns} or {
-            LABELS
-        }
-        order, *others = orders
+        columns = [split.features.get("label") for split in hub.values()]
+        orders = {tuple(getattr(column, "names", LABELS)) for column in columns}
+        order = next(iter(orders), LABELS)
         names = ", ".join(LABELS)
         remedy = f"name the classes {names}, in the same order in all splits."
-        if others or {*order} != {*LABELS}:
-            listed = (sanitize(", ".join(one)) for one in sorted(orders))
-            found = ", but in another split ".join(listed)
+        if len(orders) > 1 or {*order} != {*LABELS}:
+            found = sanitize(" and ".join(map(", ".join, sorted(orders))))
             raise UserError(
                 f"{self.title}: the column label has the classes {found}; {remedy}"
             )
@@ -117,58 +125,21 @@ class MultiNLI(DataSet[Pair]):
                 name for number, name in enumerate(order) if number not in numbers
             ]
             if missing:
-                said = f"the {split} split has no row labelled {' or '.join(missing)}"
-                dropped = reports[split].dropped_in_words
                 raise UserError(
-                    f"{self.title}: {said}; add such rows, or {remedy} {dropped}"
+                    f"{self.title}: the {split} split has no row labelled "
+                    f"{' or '.join(missing)}; add such rows, or {remedy}"
                 )
         return {} if order == LABELS else {"labels": list(order)}
 
 
-def pair_of(row: Any) -> Pair | Malformed:
-    """Convert a row to a `Pair`. Return `Malformed` if the row cannot be used.
-
-    The row's label may be a name in LABELS or the index of a name.
-    """
-    if not isinstance(row, Mapping):
-        return Malformed("not a row of named fields")
-    names = next((names for names in NAMES if names[0] in row), NAMES[1])
-    premise, hypothesis, label = (row.get(name) for name in names)
-    if not isinstance(premise, str) or not isinstance(hypothesis, str):
-        return Malformed("a text is missing")
-
-    if label in NO_LABEL or label is None:
-        return Malformed("no gold label")
-    number = LABELS.index(label) if label in LABELS else label
-    if type(number) is not int or not 0 <= number < len(LABELS):
-        return Malformed("unknown label")
-
-    mended = dataset.mended(premise, hypothesis)
-    premise, hypothesis = (
-        dataset.printable(text).strip() for text in (premise, hypothesis)
-    )
-    if not premise or not hypothesis:
-        return Malformed("empty text")
-    if max(len(premise), len(hypothesis)) > LINE_LIMIT:
-        return Malformed("too long")
-
-    identity = row.get("pairID")
-    identity = identity if isinstance(identity, str) else ""
-    return Pair(premise, hypothesis, number, id=identity, mended=mended)
-
-
-def json_pair(raw: bytes | None) -> Pair | Malformed:
-    """Convert a line of JSON to a `Pair`. Return `Malformed` if the line cannot be used."""
-    row = dataset.row_of(raw)
-    return row if isinstance(row, Malformed) else pair_of(row)
-
-
-def table_pair(header: list[str], line: str) -> Pair | Malformed:
-    """Convert a line of a table to a `Pair`. Return `Malformed` if the line cannot be used.
+def table_row(header: list[str], raw: bytes | None) -> dict[str, str] | Malformed:
+    """Return a line of a table as a dict. Return `Malformed` if the line cannot be used.
 
     Quotation marks are ordinary characters, as in BERT's reader.
     """
-    cells = line.split("\t")
+    if raw is None:
+        return Malformed("too long")
+    cells = dataset.decoded(raw).split("\t")
     row = dict(zip(header, cells, strict=False))
     if len(cells) != len(header):
         # A missing or an extra tab would move texts and labels into the wrong columns. Accept a
@@ -178,4 +149,4 @@ def table_pair(header: list[str], line: str) -> Pair | Malformed:
         short = absent and set(absent) <= set(ANNOTATORS)
         if not short or not prompt or not row.get("pairID", "").startswith(prompt):
             return Malformed("wrong number of columns")
-    return pair_of(row)
+    return row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 import torch.nn.functional as F
@@ -41,17 +41,14 @@ class NaturalLanguageInference(FineTuning):
         """Load the parent's weights once. Raise UserError if its classes have another order."""
         if stage == "fit" and self.parent is not None:
             parent = RunStore(self.data.outputs).run(self.parent)
-            if parent.record().config["task"]["name"] == self.config.task.name:
-                about = (parent.result() or {}).get("data", {})
-                self._check_order(about.get("labels", LABELS))
+            same_task = parent.record().config["task"]["name"] == self.config.task.name
+            facts = (parent.result() or {}).get("data", {})
+            own = [*self.data.facts.get("labels", LABELS)]
+            if same_task and own != [*facts.get("labels", LABELS)]:
+                expected = f"a run with the classes {', '.join(own)}, in this order"
+                remedy = "start from a pre-training, or from a run on the same data"
+                raise invalid_value("parent", self.parent, expected, remedy)
         super().setup(stage)
-
-    def _check_order(self, classes: Sequence[str]) -> None:
-        own = self.data.facts.get("labels", LABELS)
-        if [*own] != [*classes]:
-            expected = f"a run with the classes {', '.join(own)}, in this order"
-            remedy = "start from a pre-training, or from a run on the same data"
-            raise invalid_value("parent", self.parent, expected, remedy)
 
     def forward(self, batch: Batch) -> Tensor:
         logits_BC: Tensor = self.outputs(batch)

@@ -83,9 +83,12 @@ class MaskedDocuments(PreparedData):
 
     def make(self, folder: Path) -> None:
         section = self.section
-        found = self.published.open(self.text, section.documents, folder / "sample")
+        name, train, test = self.published.texts(self.text, folder / "sample")
+        # Each row of a data set on the hub is one document.
+        rules = {"hub": "file", "sample": "blank_line"}
+        rule = rules.get(self.text["source"], section.documents)
         with TemporaryFile(dir=folder) as file:
-            documents = SplitDocuments(found, file)
+            documents = SplitDocuments(name, train, test, rule, file)
             lines = (
                 line
                 for split, text in documents
@@ -97,36 +100,34 @@ class MaskedDocuments(PreparedData):
             totals = encode(documents, tokenizer, into)
 
         counts = documents.counts
-        note_lines(found.name, counts)
-        noted = {
-            "lines": counts.total,
-            "skipped": counts.skipped,
-            "repaired": counts.repaired,
-        }
+        note_lines(name, counts)
         for split, total in totals.items():
             if total["documents"] < FEWEST:
                 raise UserError(
-                    f"{found.name} has fewer than {FEWEST} documents in the split {split}; add "
-                    "more text."
+                    f"{name} has fewer than {FEWEST} documents in the split {split}; add more text."
                 )
-            of_it = {"split": split, "vocabulary_size": tokenizer.get_vocab_size()}
-            about = {"format": FORMAT, **of_it, **total, **noted}
+            about = {
+                "format": FORMAT,
+                "split": split,
+                "vocabulary_size": tokenizer.get_vocab_size(),
+                **total,
+                "lines": counts.total,
+                "skipped": counts.skipped,
+                "repaired": counts.repaired,
+            }
             publish_json(folder / split / ABOUT, about)
 
     def open(self, folder: Path) -> None:
         splits = {split: EncodedDocuments(folder / split) for split in SPLITS}
-        section, seed = self.section, self.config.seed
+        train, seed = splits["train"], self.config.seed
+        length = self.section.sequence_length
+        later_length = self.section.second_phase.sequence_length
         self._phases = [
-            MaskedPairs(splits["train"], phase.sequence_length, seed, purpose)
-            for purpose, phase in (
-                ("first phase", section),
-                ("second phase", section.second_phase),
-            )
+            MaskedPairs(train, length, seed, "first phase"),
+            MaskedPairs(train, later_length, seed, "second phase"),
         ]
         self._measured = {
-            split: MaskedPairs(
-                splits[split], section.sequence_length, EVALUATION_SEED, split
-            )
+            split: MaskedPairs(splits[split], length, EVALUATION_SEED, split)
             for split in ("validation", "test")
         }
 

@@ -10,37 +10,33 @@ The folder of a split has four files:
 Shapes: N tokens, S sentences, C documents.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
-import sys
+import json
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
-from sweeper.store.errors import NOTE, UserError
+from sweeper.store.errors import UserError
 from tasks.synthetic import samples
-from tasks.text.corpus import PIECES, STARTS, Arrays, new_arrays
+from tasks.text.corpus import PIECES, STARTS, mapped, new_arrays
 from tasks.text.source import (
     Counts,
     Source,
     Text,
     Texts,
     batches,
+    note,
     note_repeats,
     read_line,
 )
 from tasks.text.tokenizer import is_ended, pieces_of, split_sentences
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 FORMAT = 1
 ABOUT = "documents.json"
@@ -58,11 +54,11 @@ class EncodedDocuments:
     """The encoded documents of a split, as memory-mapped arrays."""
 
     def __init__(self, folder: Path) -> None:
-        arrays = Arrays(folder, ABOUT)
-        self.about = about = arrays.about
-        self.pieces_N = arrays.mapped("pieces", PIECES, about["pieces"])
-        self.sentences_S = arrays.mapped("sentences", STARTS, about["sentences"] + 1)
-        self.documents_C = arrays.mapped("documents", STARTS, about["documents"] + 1)
+        self.about: dict[str, Any] = json.loads((folder / ABOUT).read_bytes())
+        sentences, documents = self.about["sentences"], self.about["documents"]
+        self.pieces_N = mapped(folder, "pieces", PIECES, self.about["pieces"])
+        self.sentences_S = mapped(folder, "sentences", STARTS, sentences + 1)
+        self.documents_C = mapped(folder, "documents", STARTS, documents + 1)
 
 
 def encode(
@@ -81,20 +77,23 @@ def encode(
     """
     totals = {split: dict.fromkeys(DTYPES, 0) for split in folders}
     with ExitStack() as stack:
-        opened = {
-            split: new_arrays(folder, DTYPES) for split, folder in folders.items()
+        adds = {
+            split: stack.enter_context(new_arrays(folder, DTYPES))
+            for split, folder in folders.items()
         }
-        adds = {split: stack.enter_context(arrays) for split, arrays in opened.items()}
-
         for chunk in batches(documents, CHUNK):
-            for split, pieces_N, sizes_S in _encoded(tokenizer, chunk):
-                if len(pieces_N):
-                    total = totals[split]
-                    starts_S = total["pieces"] + np.cumsum(sizes_S) - sizes_S
-                    columns = (pieces_N, starts_S, np.array([total["sentences"]]))
-                    for name, values_N in zip(DTYPES, columns, strict=True):
-                        adds[split](name, values_N)
-                        total[name] += len(values_N)
+            for split, sentences in _encoded(tokenizer, chunk):
+                if not sentences:
+                    continue
+                total, sizes = totals[split], [len(ids) for ids in sentences]
+                values = {
+                    "pieces": np.concatenate(sentences),
+                    "sentences": total["pieces"] + np.cumsum([0, *sizes[:-1]]),
+                    "documents": np.array([total["sentences"]]),
+                }
+                for name, array in values.items():
+                    adds[split](name, array)
+                    total[name] += len(array)
 
         for split, add in adds.items():
             add("sentences", [totals[split]["pieces"]])
@@ -104,18 +103,19 @@ def encode(
 
 def _encoded(
     tokenizer: Tokenizer, documents: list[tuple[str, bytes]]
-) -> Iterator[tuple[str, NDArray[np.uint16], NDArray[np.int64]]]:
-    """Yield each document's split, its token ids, and the number of tokens of each sentence."""
+) -> Iterator[tuple[str, list[list[int]]]]:
+    """Yield each document's split, and the token ids of its sentences. Cut long sentences."""
     texts = [text.decode().split("\n") for _, text in documents]
-    every = pieces_of(tokenizer, list(itertools.chain.from_iterable(texts)))
-    sentences = iter(every)
+    every = iter(pieces_of(tokenizer, list(itertools.chain.from_iterable(texts))))
     for (split, _), own in zip(documents, texts, strict=True):
-        pieces, sizes = list[int](), list[int]()
-        for ids in itertools.islice(sentences, len(own)):
-            pieces += ids
-            whole, rest = divmod(len(ids), LONGEST_SENTENCE)
-            sizes += [LONGEST_SENTENCE] * whole + [rest] * bool(rest)
-        yield split, np.array(pieces, PIECES), np.array(sizes, STARTS)
+        yield (
+            split,
+            [
+                ids[first : first + LONGEST_SENTENCE]
+                for ids in itertools.islice(every, len(own))
+                for first in range(0, len(ids), LONGEST_SENTENCE)
+            ],
+        )
 
 
 # Cut documents after this many sentences, so that even a single book gives documents to all splits.
@@ -130,40 +130,18 @@ VALIDATION = (0.01, 500)
 TEST = (0.05, 2000)
 
 
-@dataclass(frozen=True)
-class Documents:
-    """The documents of a source, in a fixed order.
-
-    Attributes:
-        name: the name of the source in messages.
-        train: the texts from which the splits are made.
-        test: the texts of the source's own test split, or None.
-        rule: "blank_line" if a blank line ends a document, or "file" if each file is a document.
-    """
-
-    name: str
-    train: Texts
-    test: Texts | None
-    rule: str
-
-    def read(
-        self, *, test: bool = False, counts: Counts | None = None
-    ) -> Iterator[list[str]]:
-        """Yield each document as a list of sentences. Add the lines that were read to `counts`.
-
-        With `test=True`, read the source's own test split.
-        """
-        texts = self.test if test else self.train
-        counts = Counts() if counts is None else counts
-        for text in texts() if texts is not None else ():
-            yield from documents_of(text, self.rule, counts)
-
-
 class SplitDocuments:
     """The documents of a source, divided into splits. They are read once and copied to `file`.
 
     Iteration yields pairs (split, text). Each line of a text is a sentence. Equal documents get the
     same split. If the source has a test split of its own, that split comes last.
+
+    Args:
+        name: the name of the source in messages.
+        train: the texts from which the splits are made.
+        test: the texts of the source's own test split, or None.
+        rule: what ends a document (see `documents_of`).
+        file: a temporary file.
 
     Attributes:
         counts: the counts of all lines that were read.
@@ -172,60 +150,60 @@ class SplitDocuments:
         UserError: there are too few different documents for three splits.
     """
 
-    def __init__(self, found: Documents, file: BinaryIO) -> None:
+    def __init__(
+        self, name: str, train: Texts, test: Texts | None, rule: str, file: BinaryIO
+    ) -> None:
         self.counts = Counts()
         self._file = file
-        sizes, checksums, single = array("q"), array("Q"), 0
-        for document in found.read(counts=self.counts):
-            text = "\n".join(document).encode()
-            sizes.append(file.write(text))
-            checksums.append(_checksum(text))
-            single += len(document) == 1
+        self._sizes = array("q")
+        self._single = 0  # the number of documents with a single sentence
 
-        hashes = np.array(checksums)
+        hashes = self._copy(train, rule)
         different = np.unique(hashes)
         count = len(different)
-        if count < (2 if found.test else 3) * FEWEST:
+        if count < (2 if test else 3) * FEWEST:
             raise UserError(
-                f"{found.name} has too few different documents ({count}) for three splits; add "
-                f"text, or change what ends a document (task.documents={found.rule})."
+                f"{name} has too few different documents ({count}) for three splits; add "
+                f"text, or change what ends a document (task.documents={rule})."
+            )
+        if self._single > MOST_SINGLE * len(hashes):
+            note(
+                name,
+                f"{self._single / len(hashes):.0%} of the documents are a single sentence. Their "
+                "second text is always random, so next-sentence prediction is trivial; use longer "
+                "documents, or choose task.documents=file.",
             )
 
-        validation, test = (
+        validated, tested = (
             min(max(int(count * share), FEWEST), most)
             for share, most in (VALIDATION, TEST)
         )
-        last = validation if found.test else validation + test
+        held_out = validated if test else validated + tested
         # The documents with the smallest checksums form the validation split. The next ones form
         # the test split, unless the source has its own.
-        largest = different[[validation - 1, last - 1]]
+        largest = different[[validated - 1, held_out - 1]]
         splits = np.searchsorted(largest, hashes).tolist()
 
-        if single > MOST_SINGLE * len(hashes):
-            said = (
-                f"{single / len(hashes):.0%} of the documents are a single sentence. Their second "
-                "text is always random, so next-sentence prediction is trivial"
-            )
-            blank = found.rule == "blank_line"
-            remedy = "choose task.documents=file" if blank else "use longer documents"
-            print(f"{NOTE}{found.name}: {said}; {remedy}.", file=sys.stderr)
+        own = self._copy(test, rule) if test else np.array([], np.uint64)
+        note_repeats(name, "document", hashes, own)
+        self._splits = bytes([*splits, *[1] * len(own)])
 
-        for document in found.read(test=True, counts=self.counts):
-            text = "\n".join(document).encode()
-            sizes.append(file.write(text))
-            checksums.append(_checksum(text))
-            splits.append(1)
-        note_repeats(found.name, "document", hashes, np.array(checksums)[len(hashes) :])
-        self._sizes, self._splits = sizes, bytes(splits)
+    def _copy(self, texts: Texts, rule: str) -> NDArray[np.uint64]:
+        """Copy the documents of these texts to the file. Return a checksum of each document."""
+        checksums = array("Q")
+        for text in texts():
+            for document in documents_of(text, rule, self.counts):
+                content = "\n".join(document).encode()
+                self._sizes.append(self._file.write(content))
+                self._single += len(document) == 1
+                digest = hashlib.blake2b(content, digest_size=8).digest()
+                checksums.append(int.from_bytes(digest, "big"))
+        return np.array(checksums)
 
     def __iter__(self) -> Iterator[tuple[str, bytes]]:
         self._file.seek(0)
         for size, split in zip(self._sizes, self._splits, strict=True):
             yield ("validation", "test", "train")[split], self._file.read(size)
-
-
-def _checksum(text: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 
 
 def documents_of(text: Text, rule: str, counts: Counts) -> Iterator[list[str]]:
@@ -264,12 +242,3 @@ class Library(Source):
     """The reader of the documents on which encoders are pre-trained."""
 
     sample = samples.DOCUMENTS
-
-    def open(self, data: Mapping[str, Any], rule: str, folder: Path) -> Documents:
-        """Return the documents that the config's section `data` names.
-
-        Each row of a data set on the hub is one document. Generated text is first written to
-        `folder`.
-        """
-        own = {"hub": "file", "sample": "blank_line"}.get(data["source"], rule)
-        return Documents(*self.texts(data, folder), own)

@@ -6,16 +6,15 @@ Shapes: B rows of a batch, T positions of a row, M masked positions of a row.
 import math
 from collections.abc import Sequence
 from enum import IntEnum, auto
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tasks.batch import Booleans, Floats, Integers
 from tasks.pretraining.documents import EncodedDocuments
 from tasks.seeds import Shuffled, derive
 from tasks.text.tokenizer import BERT_MARKS
-
-Counters = NDArray[np.unsignedinteger[Any]] | NDArray[np.signedinteger[Any]]
 
 # SplitMix64 (Steele, Lea, Flood 2014): a counter grows by _STEP, and _MIX turns it into a hash.
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -26,7 +25,7 @@ _PLACES = 1 << 20  # each `Purpose` may draw at most this many numbers for a row
 class CounterRng:
     """A random generator for B rows. Each row's draws depend only on the seed and its counters."""
 
-    def __init__(self, seed: int, counters: Sequence[Counters]) -> None:
+    def __init__(self, seed: int, counters: Sequence[Integers]) -> None:
         """Derive one key per row from the seed and the row's counters.
 
         Args:
@@ -40,19 +39,18 @@ class CounterRng:
             )
         self._keys_B = keys_B
 
-    def uniform(self, purpose: int) -> NDArray[np.float64]:
+    def uniform(self, purpose: int) -> Floats:
         """Return a uniform number in [0, 1) for each row, of shape (B,)."""
         return self.uniforms(purpose, 1)[:, 0]
 
-    def uniforms(self, purpose: int, count: int) -> NDArray[np.float64]:
+    def uniforms(self, purpose: int, count: int) -> Floats:
         """Return `count` uniform numbers in [0, 1) for each row, of shape (B, count)."""
-        assert count <= _PLACES, f"{count} numbers of one purpose"
         first = purpose * _PLACES + 1
         places = np.arange(first, first + count, dtype=np.uint64)
         bits = _mixed(self._keys_B[:, None] + _STEP * places)
         return np.ldexp((bits >> np.uint64(11)).astype(np.float64), -53)
 
-    def whole(self, purpose: int, limits_B: NDArray[np.int64]) -> NDArray[np.int64]:
+    def whole(self, purpose: int, limits_B: Integers) -> Integers:
         """Return random whole numbers (B,), each at least 0 and below the limit of its row."""
         return (self.uniform(purpose) * limits_B).astype(np.int64)
 
@@ -70,8 +68,6 @@ SHORTEST = 2  # the smallest random length, in tokens
 # In this share of the pairs, replace the second text by a random one. A pair with only one sentence
 # always gets a random second text.
 RANDOM_NEXT = 0.5
-
-Whole = NDArray[np.int64]
 
 
 class Purpose(IntEnum):
@@ -99,11 +95,11 @@ class Pairs(NamedTuple):
     Each field has the shape (B,).
     """
 
-    first_start: Whole
-    first_length: Whole
-    second_start: Whole
-    second_length: Whole
-    random_next: Whole
+    first_start: Integers
+    first_length: Integers
+    second_start: Integers
+    second_length: Integers
+    random_next: Integers
     """1 if the second text comes from another document, 0 if it follows the first."""
 
 
@@ -130,7 +126,7 @@ class PairSource:
         """Return the number of pairs in an epoch."""
         return max(self._pieces // self._room, 1)
 
-    def draw(self, epochs_B: Whole, numbers_B: Whole) -> tuple[Pairs, CounterRng]:
+    def draw(self, epochs_B: Integers, numbers_B: Integers) -> tuple[Pairs, CounterRng]:
         """Draw the pairs with these numbers in these epochs.
 
         Return the pairs, and the random generator that drew them. Pass the generator to `mask`.
@@ -188,7 +184,9 @@ class PairSource:
             pairs.random_next,
         )
 
-    def _stretch(self, place_B: Whole, wanted_B: Whole) -> tuple[Whole, Whole, Whole]:
+    def _stretch(
+        self, place_B: Integers, wanted_B: Integers
+    ) -> tuple[Integers, Integers, Integers]:
         """Choose consecutive sentences of one document, with at least `wanted_B` tokens.
 
         The first sentence contains the token at `place_B`. If the rest of the document has too few
@@ -211,19 +209,19 @@ class PairSource:
         last_B = np.where(place_B > latest_B, end_B, np.minimum(last_B, end_B))
         return first_B, last_B, document_B
 
-    def _of_document(self, document_B: Whole) -> tuple[Whole, Whole]:
+    def _of_document(self, document_B: Integers) -> tuple[Integers, Integers]:
         """Return the index of each document's first sentence, and one past its last sentence."""
         return self._documents[document_B], self._documents[document_B + 1]
 
-    def _span(self, first_B: Whole, end_B: Whole) -> tuple[Whole, Whole]:
+    def _span(self, first_B: Integers, end_B: Integers) -> tuple[Integers, Integers]:
         """Return the start and the length of sentences in tokens. `end_B` is exclusive."""
         start_B = self._sentences[first_B]
         return start_B, self._sentences[end_B] - start_B
 
 
 def rows_of(
-    pairs: Pairs, pieces: NDArray[Any], sequence_length: int
-) -> dict[str, NDArray[Any]]:
+    pairs: Pairs, pieces: np.ndarray, sequence_length: int
+) -> dict[str, np.ndarray]:
     """Return the arrays tokens, token_type_ids and attention_mask of these pairs, each (B, T).
 
     A row is [CLS] first text [SEP] second text [SEP], padded with 0.
@@ -258,7 +256,7 @@ FRACTION = 0.15  # mask this share of a row's positions, not counting padding
 # stays, and the rest is replaced by random tokens.
 MASKED, KEPT = 0.8, 0.1
 
-Arrays = dict[str, NDArray[Any]]
+Arrays = dict[str, np.ndarray]
 
 
 class MaskedPairs:
@@ -298,7 +296,7 @@ class MaskedPairs:
         numbers = np.arange(start, start + count)
         return self._rows(np.zeros_like(numbers), numbers)
 
-    def _rows(self, epochs: NDArray[np.int64], numbers: NDArray[np.int64]) -> Arrays:
+    def _rows(self, epochs: Integers, numbers: Integers) -> Arrays:
         pairs, rng = self._pairs.draw(epochs, numbers)
         rows = rows_of(pairs, self._pieces, self._sequence_length)
         candidates = (
@@ -316,9 +314,9 @@ def predictions(sequence_length: int) -> int:
 
 
 def mask(
-    tokens_BT: NDArray[np.int64],
-    candidates_BT: NDArray[np.bool_],
-    lengths_B: NDArray[np.int64],
+    tokens_BT: Integers,
+    candidates_BT: Booleans,
+    lengths_B: Integers,
     rng: CounterRng,
     pieces: range,
 ) -> Arrays:

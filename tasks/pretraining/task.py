@@ -82,7 +82,7 @@ class MaskedLanguageModel(TaskModule):
     def example(self) -> Batch:
         length = self.section.sequence_length
         zeros = torch.zeros(1, length, dtype=torch.long)
-        hidden = torch.zeros(1, predictions(length), dtype=torch.long)
+        hidden = zeros[:, : predictions(length)]
         row = {"tokens": zeros, "token_type_ids": zeros, "attention_mask": zeros.bool()}
         return {**row, "places": hidden, "targets": hidden, "next": zeros[:, 0]}
 

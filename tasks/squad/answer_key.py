@@ -7,18 +7,18 @@ tokens.
 import itertools
 import json
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sweeper.store.files import publish_json
+from tasks.batch import Booleans, Floats, Integers
 from tasks.fine_tuning.data import Sequences
 from tasks.fine_tuning.dataset import Example
-from tasks.text.corpus import STARTS, new_arrays
+from tasks.text.corpus import STARTS, mapped, new_arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def windows(length: int, room: int, stride: int) -> list[Window]:
     return [(first, min(length - first, room)) for first in firsts]
 
 
-def best_windows(cut: Sequence[Window], length: int) -> NDArray[np.int64]:
+def best_windows(cut: Sequence[Window], length: int) -> Integers:
     """For each token of a text, return the index in `cut` of the best window, (length,).
 
     As in run_squad, a window is better if it gives the token more context. The context is the
@@ -76,9 +76,7 @@ def best_windows(cut: Sequence[Window], length: int) -> NDArray[np.int64]:
     return context.argmax(axis=0)
 
 
-def covered(
-    offsets: NDArray[np.integer], start: int, end: int
-) -> tuple[int, int] | None:
+def covered(offsets: Integers, start: int, end: int) -> tuple[int, int] | None:
     """Return the indices of the first and the last token that overlap text[start:end].
 
     Return None if no token overlaps it.
@@ -93,7 +91,7 @@ def covered(
 
 QUESTIONS = "questions.json"
 
-Scores = tuple[NDArray[np.floating], NDArray[np.floating]]
+Scores = tuple[Floats, Floats]
 """For each position of a row without padding, the logits that the answer starts or ends there."""
 
 
@@ -111,7 +109,7 @@ class Span(NamedTuple):
 def write_key(
     folder: Path,
     questions: Sequence[Question],
-    contexts: Sequence[tuple[str, NDArray[np.int64]]],
+    contexts: Sequence[tuple[str, Integers]],
 ) -> None:
     """Write the questions, paragraphs and gold answers of a split to a folder, for `AnswerKey`.
 
@@ -138,9 +136,10 @@ class AnswerKey:
         content = json.loads((folder / QUESTIONS).read_bytes())
         self._contexts: list[str] = content["contexts"]
         self._questions = content["questions"]
-        arrays, self._windows = windows.arrays, windows.columns
-        self._paragraphs = arrays.mapped("paragraphs", STARTS, len(self._contexts) + 1)
-        self._offsets = arrays.mapped("offsets", STARTS, int(self._paragraphs[-1]), 2)
+        self._windows = windows.columns
+        count = len(self._contexts)
+        self._paragraphs = mapped(folder, "paragraphs", STARTS, count + 1)
+        self._offsets = mapped(folder, "offsets", STARTS, int(self._paragraphs[-1]), 2)
 
     def gold(self) -> list[tuple[str, list[str]]]:
         """Return the id and the gold answers of every question."""
@@ -159,50 +158,59 @@ class AnswerKey:
             scores: the scores of the windows of the split, in order.
             candidates, longest: see `best_span`.
         """
-        questions = self._questions
-        if len(scores) < len(self._windows["question"]):
-            seen = set(self._windows["question"][: len(scores)].tolist())
-            questions = [questions[number] for number in sorted(seen)]
-        found = dict.fromkeys((question["id"] for question in questions), "")
+        scored = self._windows["question"][: len(scores)]
+        asked: Iterable[int] = range(len(self._questions))
+        if len(scored) < len(self._windows["question"]):
+            asked = np.unique(scored)
+        found = {self._questions[number]["id"]: "" for number in asked}
 
-        numbered = enumerate(scores)
-        windows = itertools.groupby(
-            numbered, lambda item: int(self._windows["question"][item[0]])
-        )
-        firsts, lengths, seconds = (
-            self._windows[key] for key in ("first", "length", "seconds")
-        )
-
-        for number, group in windows:
+        windows = itertools.groupby(range(len(scored)), lambda row: int(scored[row]))
+        for number, rows in windows:
             question = self._questions[number]
-            context = question["context"]
-            begin, end = self._paragraphs[context : context + 2]
-            rows, of_rows = zip(*group, strict=True)
-            cut = [(int(firsts[row]), int(lengths[row])) for row in rows]
-            chosen = best_windows(cut, end - begin)
-
-            best: Span | None = None
-            for place, (row, (first, length), (starts_T, ends_T)) in enumerate(
-                zip(rows, cut, of_rows, strict=True)
-            ):
-                # The position in the row at which the window begins.
-                second = int(seconds[row])
-                text = slice(second, second + length)
-                may_start_T, may_end_T = np.zeros((2, len(starts_T)), bool)
-                may_end_T[text] = True
-                may_start_T[text] = chosen[first : first + length] == place
-                span = best_span(
-                    starts_T, ends_T, may_start_T, may_end_T, candidates, longest
-                )
-                if span is not None and (best is None or span.score > best.score):
-                    shift = begin + first - second
-                    best = Span(span.score, span.first + shift, span.last + shift)
-
-            if best is not None:
+            text = self._contexts[question["context"]]
+            spans = self._spans(
+                question["context"], [*rows], scores, candidates, longest
+            )
+            if spans:
+                best = max(spans, key=lambda span: span.score)
                 start, stop = self._offsets[best.first][0], self._offsets[best.last][1]
-                text = self._contexts[context]
                 found[question["id"]] = text[start : with_marks(text, stop)]
         return found
+
+    def _spans(
+        self,
+        context: int,
+        rows: list[int],
+        scores: Sequence[Scores],
+        candidates: int,
+        longest: int,
+    ) -> list[Span]:
+        """Return the best span in each of the windows `rows` of one question about a paragraph.
+
+        The spans count the tokens of all paragraphs of the split.
+        """
+        begin, end = self._paragraphs[context : context + 2]
+        firsts, lengths, seconds = (
+            self._windows[name][rows].tolist()
+            for name in ("first", "length", "seconds")
+        )
+        chosen = best_windows([*zip(firsts, lengths, strict=True)], end - begin)
+
+        spans = []
+        for place, row in enumerate(rows):
+            starts_T, ends_T = scores[row]
+            first, length, second = firsts[place], lengths[place], seconds[place]
+            text = slice(second, second + length)  # the window's positions in the row
+            may_start_T, may_end_T = np.zeros((2, len(starts_T)), bool)
+            may_end_T[text] = True
+            may_start_T[text] = chosen[first : first + length] == place
+            span = best_span(
+                starts_T, ends_T, may_start_T, may_end_T, candidates, longest
+            )
+            if span is not None:
+                shift = begin + first - second
+                spans.append(Span(span.score, span.first + shift, span.last + shift))
+        return spans
 
 
 def with_marks(text: str, stop: int) -> int:
@@ -216,10 +224,10 @@ def with_marks(text: str, stop: int) -> int:
 
 
 def best_span(
-    starts_T: NDArray[np.floating],
-    ends_T: NDArray[np.floating],
-    may_start_T: NDArray[np.bool_],
-    may_end_T: NDArray[np.bool_],
+    starts_T: Floats,
+    ends_T: Floats,
+    may_start_T: Booleans,
+    may_end_T: Booleans,
     candidates: int,
     longest: int,
 ) -> Span | None:
@@ -250,5 +258,5 @@ def best_span(
     return Span(float(sums[row, column]), int(first[row]), int(last[column]))
 
 
-def _largest(scores_T: NDArray[np.floating], count: int) -> NDArray[np.intp]:
+def _largest(scores_T: Floats, count: int) -> Integers:
     return np.argsort(-scores_T, kind="stable")[:count]

@@ -1,12 +1,11 @@
 """The data of the task `squad`: rows of a question and one window of its paragraph."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
+from tokenizers import Tokenizer
 
 from sweeper.store.files import make_directory
 from tasks.config.schema import Problem, whole
@@ -22,10 +21,6 @@ from tasks.fine_tuning.data import (
 from tasks.squad import scoring
 from tasks.squad.answer_key import AnswerKey, Question, covered, windows, write_key
 from tasks.squad.dataset import SQuAD
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
 
 # The target of a window if the paragraph has no answer. The loss ignores this target.
 NOWHERE = -100

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from sweeper.store.errors import UserError
 from tasks.fine_tuning import dataset
-from tasks.fine_tuning.dataset import DataSet, Malformed
+from tasks.fine_tuning.dataset import DataSet, Malformed, Rows
 from tasks.squad.answer_key import Question
 from tasks.synthetic import samples
-from tasks.text.source import LINE_LIMIT, raw_lines_of_file
+from tasks.text.source import BYTE_ORDER_MARK, LINE_LIMIT
 
 
 class SQuAD(DataSet[Question]):
@@ -33,28 +33,23 @@ class SQuAD(DataSet[Question]):
     sample = samples.SQUAD
     hub_test = "validation"
 
-    def read_file(self, path: Path) -> Iterator[tuple[str, Question | Malformed]]:
-        """Yield (place in the file, `Question`) for each row of a file.
+    def read_file(self, path: Path) -> Rows:
+        """Yield the rows of a file. Each row is a question with its context.
 
-        For a row that cannot be used, yield `Malformed` instead of the `Question`. The file has the
-        format of SQuAD, or one question per line, as `datasets` exports it.
+        The file has the format of SQuAD, or one question per line, as `datasets` exports it.
 
         Raises:
             UserError: the file has neither format.
         """
         if _has_lines(path):
-            for number, raw in enumerate(raw_lines_of_file(path), 1):
-                row = dataset.row_of(raw)
-                broken = isinstance(row, Malformed)
-                yield str(number), row if broken else self.example_of(row)
+            yield from dataset.json_rows(path)
             return
 
-        articles = _list_of(dataset.load_file(path), "data")
+        articles = _list_of(_json_of(path), "data")
         if articles is None:
             raise UserError(
                 f'{path} is not a SQuAD v1.1 file: expected a list under "data"; name another file.'
             )
-
         for a, article in enumerate(articles):
             paragraphs = _list_of(article, "paragraphs")
             if paragraphs is None:
@@ -65,28 +60,56 @@ class SQuAD(DataSet[Question]):
                 if rows is None:
                     yield place, Malformed("a paragraph without questions")
                 for q, row in enumerate(rows or ()):
-                    found = question_of(row, paragraph.get("context"))
-                    yield f"{place}.qas[{q}]", found
+                    if isinstance(row, Mapping):
+                        row = {**row, "context": paragraph.get("context")}
+                    yield f"{place}.qas[{q}]", row
 
     def example_of(self, row: Any) -> Question | Malformed:
         if not isinstance(row, Mapping):
             return Malformed("not a question")
-        answers = row.get("answers")
-        if isinstance(answers, Mapping):
-            texts, starts = _list_of(answers, "text"), _list_of(answers, "answer_start")
-            if texts and starts and len(texts) == len(starts):
-                pairs = zip(texts, starts, strict=True)
-                answers = [
-                    {"text": text, "answer_start": start} for text, start in pairs
-                ]
-        return question_of({**row, "answers": answers}, row.get("context"))
+        identity, given_context, given_question = (
+            row.get(name) for name in ("id", "context", "question")
+        )
+        if not isinstance(identity, str) or not identity:
+            return Malformed("no id")
+        if not isinstance(given_context, str) or not isinstance(given_question, str):
+            return Malformed("a text is missing")
 
-    def trainable(self, example: Question) -> Question | Malformed:
-        found = example.start >= 0
-        return example if found else Malformed("no answer is at its answer_start")
+        context = dataset.printable(given_context)
+        question = dataset.printable(given_question)
+        mended = (context, question) != (given_context, given_question)
+        question = question.strip()
+        if not context.strip() or not question:
+            return Malformed("empty text")
+        if max(len(context), len(question)) > LINE_LIMIT:
+            return Malformed("too long")
 
-    def group(self, example: Question) -> str:
-        return example.context
+        answers = _answers_of(row.get("answers"))
+        if not answers:
+            return Malformed("no answer")
+        start, text = located_answer(context, answers)
+        texts = tuple(text for text, _ in answers)
+        return Question(
+            question, context, texts, start, text, id=identity, mended=mended
+        )
+
+    def training_example(self, row: Any) -> Question | Malformed:
+        found = self.example_of(row)
+        if isinstance(found, Question) and found.start < 0:
+            return Malformed("no answer is at its answer_start")
+        return found
+
+
+def _json_of(path: Path) -> Any:
+    """Return the value of a file of JSON; raise UserError if it is not JSON."""
+    raw = path.read_bytes().removeprefix(BYTE_ORDER_MARK)
+    try:
+        return json.loads(dataset.decoded(raw))
+    except (ValueError, RecursionError) as error:
+        why = " ".join(str(error).split())
+        raise UserError(
+            f"{path} is not valid JSON ({why}); copy the file again."
+        ) from error
 
 
 def _list_of(value: Any, key: str) -> list[Any] | None:
@@ -102,51 +125,33 @@ def _has_lines(path: Path) -> bool:
     return False
 
 
-def question_of(row: Any, context: Any) -> Question | Malformed:
-    """Convert an entry of "qas" to a `Question`. Return `Malformed` if it cannot be used.
+def _answers_of(answers: Any) -> list[tuple[str, Any]]:
+    """Return pairs of a gold answer and its stated position in the context.
 
-    Args:
-        row: the entry.
-        context: the paragraph that the question is about.
+    SQuAD's files have a list of answers. The hub has a dict with the lists `text` and
+    `answer_start`.
     """
-    if not isinstance(row, Mapping):
-        return Malformed("not a question")
-    identity, question, answers = (
-        row.get(name) for name in ("id", "question", "answers")
-    )
-    if not isinstance(identity, str) or not identity:
-        return Malformed("no id")
-    if not isinstance(context, str) or not isinstance(question, str):
-        return Malformed("a text is missing")
-
-    mended = dataset.mended(context, question)
-    context = dataset.printable(context)
-    question = dataset.printable(question).strip()
-    if not context.strip() or not question:
-        return Malformed("empty text")
-    if max(len(context), len(question)) > LINE_LIMIT:
-        return Malformed("too long")
-
-    entries = answers if isinstance(answers, list) else []
-    maps = (a for a in entries if isinstance(a, Mapping))
-    given = [a for a in maps if isinstance(a.get("text"), str)]
-    if not given:
-        return Malformed("no answer")
-    texts = tuple(dataset.printable(a["text"]) for a in given)
-
-    start, text = located_answer(context, texts, [a.get("answer_start") for a in given])
-    return Question(question, context, texts, start, text, id=identity, mended=mended)
+    if isinstance(answers, Mapping):
+        texts, starts = _list_of(answers, "text"), _list_of(answers, "answer_start")
+        pairs: Iterable[tuple[Any, Any]] = zip(texts or (), starts or (), strict=False)
+    else:
+        entries = answers if isinstance(answers, list) else []
+        maps = [entry for entry in entries if isinstance(entry, Mapping)]
+        pairs = ((entry.get("text"), entry.get("answer_start")) for entry in maps)
+    return [
+        (dataset.printable(text), start)
+        for text, start in pairs
+        if isinstance(text, str)
+    ]
 
 
-def located_answer(
-    context: str, texts: Sequence[str], starts: Sequence[Any]
-) -> tuple[int, str]:
-    """Find the first answer whose text occurs in `context` at the position that `starts` gives.
+def located_answer(context: str, answers: Sequence[tuple[str, Any]]) -> tuple[int, str]:
+    """Find the first answer whose text occurs in `context` at its stated position.
 
     Return its start, in characters, and its text, both without surrounding spaces. If there is no
     such answer, return -1 and "".
     """
-    for text, start in zip(texts, starts, strict=True):
+    for text, start in answers:
         bare = text.strip()
         is_position = type(start) is int and start >= 0
         if bare and is_position and context.startswith(text, start):

@@ -74,34 +74,27 @@ class QuestionAnswering(FineTuning):
         This method also stores the predictions, which `files` returns.
         """
         losses = super().measure(split)
-        batches, self._scored = self._scored, []
-        if ranks.world() > 1:
-            own = [
-                {key: tensor.cpu() for key, tensor in batch.items()}
-                for batch in batches
-            ]
-            batches = ranks.gathered(own)
-
+        own = [
+            {key: tensor.cpu() for key, tensor in batch.items()}
+            for batch in self._scored
+        ]
+        self._scored = []
         scores_N = []
-        for batch in batches:
-            starts_BT, ends_BT = batch["logits"].cpu().numpy()
-            lengths_B = batch["attention_mask"].cpu().sum(1).tolist()
+        for batch in ranks.gathered(own):
+            starts_BT, ends_BT = batch["logits"].numpy()
+            lengths_B = batch["attention_mask"].sum(1).tolist()
             windows = zip(starts_BT, ends_BT, lengths_B, strict=True)
             scores_N += [
                 (starts_T[:end], ends_T[:end]) for starts_T, ends_T, end in windows
             ]
 
         key, section = self.data.keys[split], self.section
-        self._predictions = key.predictions(
-            scores_N, section.candidates, section.answer_length
-        )
+        found = key.predictions(scores_N, section.candidates, section.answer_length)
+        gold = [pair for pair in key.gold() if pair[0] in found]
+        self._predictions = found
         baselines = self.data.baselines if split == "test" else {}
-        gold = [pair for pair in key.gold() if pair[0] in self._predictions]
-        scores = {**scoring.score(gold, self._predictions), **baselines}
-        return {
-            **losses,
-            **{f"{split}/{name}": value for name, value in scores.items()},
-        }
+        scores = {**scoring.score(gold, found), **baselines}
+        return losses | {f"{split}/{name}": value for name, value in scores.items()}
 
     def files(self) -> dict[str, Any]:
         """Return the predictions of the last evaluation, in the official evaluator's format."""

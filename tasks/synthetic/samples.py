@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sweeper.store.files import make_directory, new_file, publish
+from sweeper.store.files import make_directory, publish
 
 Item = TypeVar("Item")
 
@@ -184,26 +184,32 @@ class Sample:
     Attributes:
         kind: the word for the text in digests and descriptions.
         unit: the unit of the length, such as "sentences".
-        beginning: the function `beginning(length, world)`, which returns the start of the text. The
-            digest depends on it.
-        write: the function `write(folder, length, world)`, which writes the text to a folder. If
-            the folder already has the text, it does nothing. The caller must hold a lock on the
-            folder.
+        beginning: a function that returns the start of the text. The digest depends on it.
+        files: the function `files(length, world)`, which returns the content of each file, by name.
     """
 
     kind: str
     unit: str
-    beginning: Callable[[int, World], str]
-    write: Callable[[Path, int, World], None]
+    beginning: Callable[[World], str]
+    files: Callable[[int, World], dict[str, str]]
 
     def digest(self, length: int, world: World) -> str:
         """Return a digest that differs between lengths, worlds and versions of the generator."""
-        content = f"{length}\n{self.beginning(length, world)}"
+        content = f"{length}\n{self.beginning(world)}"
         return f"{self.kind}:{hashlib.sha256(content.encode()).hexdigest()[:16]}"
 
     def described(self, length: int, world: World) -> str:
         """Return a short description of the text, for users."""
         return f"generated {self.kind} of {length:,} {self.unit} ({world})"
+
+    def write(self, folder: Path, length: int, world: World) -> None:
+        """Write the files that the folder lacks. The caller must hold a lock on the folder."""
+        make_directory(folder)  # raises UserError if the folder is a link
+        for name, content in self.files(length, world).items():
+            path = folder / name
+            if not path.exists():
+                make_directory(path.parent)
+                publish(path, content)
 
 
 def names(named: Iterable[Person | Family]) -> str:
@@ -243,27 +249,21 @@ def sentences(world: World) -> Iterator[str]:
         yield f"Came {names(people)} : {by_family(mentioned)} ."
 
 
-def write_sentences(folder: Path, count: int, world: World) -> None:
-    training, held_out = (folder / LAYOUT / name for name in (TRAIN_SHARD, TEST_SHARD))
-    if held_out.exists():  # this file is written last
-        return
-    for part in (folder, training.parent, held_out.parent):
-        make_directory(part)
-    with (
-        new_file(held_out) as test_descriptor,
-        new_file(training) as train_descriptor,
-        open(test_descriptor, "w", encoding="utf-8", closefd=False) as test,
-        open(train_descriptor, "w", encoding="utf-8", closefd=False) as train,
-    ):
-        for number, sentence in enumerate(itertools.islice(sentences(world), count), 1):
-            (train if number % HELD_OUT_EVERY else test).write(f"{sentence}\n")
+def sentence_files(count: int, world: World) -> dict[str, str]:
+    lines = [f"{sentence}\n" for sentence in itertools.islice(sentences(world), count)]
+    held_out = lines[HELD_OUT_EVERY - 1 :: HELD_OUT_EVERY]
+    del lines[HELD_OUT_EVERY - 1 :: HELD_OUT_EVERY]
+    return {
+        f"{LAYOUT}/{TRAIN_SHARD}": "".join(lines),
+        f"{LAYOUT}/{TEST_SHARD}": "".join(held_out),
+    }
 
 
 LM1B = Sample(
     "sample",
     "sentences",
-    lambda count, world: "\n".join(itertools.islice(sentences(world), min(count, 500))),
-    write_sentences,
+    lambda world: "\n".join(itertools.islice(sentences(world), 500)),
+    sentence_files,
 )
 
 
@@ -295,20 +295,16 @@ def documents(count: int, world: World) -> Iterator[list[str]]:
         yield found
 
 
-def write_documents(folder: Path, count: int, world: World) -> None:
-    path = folder / DOCUMENTS_FILE
-    if not path.exists():
-        make_directory(folder)
-        publish(
-            path, "".join("\n".join(each) + "\n\n" for each in documents(count, world))
-        )
+def document_files(count: int, world: World) -> dict[str, str]:
+    texts = ("\n".join(lines) + "\n\n" for lines in documents(count, world))
+    return {DOCUMENTS_FILE: "".join(texts)}
 
 
 DOCUMENTS = Sample(
     "documents",
     "sentences",
-    lambda _, world: "\n".join(line for n in range(100) for line in document(n, world)),
-    write_documents,
+    lambda world: "\n".join(line for n in range(100) for line in document(n, world)),
+    document_files,
 )
 
 
@@ -376,46 +372,36 @@ def paragraph(number: int, world: World) -> dict[str, Any]:
     return {"context": context, "qas": questions}
 
 
-def mnli_file(numbers: Iterable[int], world: World) -> str:
+def mnli_text(numbers: Iterable[int], world: World) -> str:
     return "".join(json.dumps(pair(number, world)) + "\n" for number in numbers)
 
 
-def squad_file(numbers: Iterable[int], world: World) -> str:
+def squad_text(numbers: Iterable[int], world: World) -> str:
     paragraphs = [paragraph(number, world) for number in numbers]
-    return json.dumps(
-        {"version": "1.1", "data": [{"title": "sample", "paragraphs": paragraphs}]}
-    )
+    articles = [{"title": "sample", "paragraphs": paragraphs}]
+    return json.dumps({"version": "1.1", "data": articles})
 
 
-def numbered_examples(
-    files: tuple[str, str],
-    text: Callable[[Iterable[int], World], str],
-    *,
-    hashed: int,
-    together: int = 1,
-) -> Sample:
-    """Return a generator that writes numbered items to two files, for training and for test.
-
-    Args:
-        files: the names of the training file and of the test file.
-        text: the function `text(numbers, world)`, which returns the content of a file with the
-            items of these numbers.
-        hashed: the number of items from which the digest is computed.
-        together: the number of examples in each item.
-    """
-
-    def write(folder: Path, length: int, world: World) -> None:
-        train, test = (folder / name for name in files)
-        if not test.exists():
-            make_directory(folder)
-            numbers = range(-(-length // together))
-            publish(train, text((n for n in numbers if n % TEST_EVERY), world))
-            publish(test, text((n for n in numbers if n % TEST_EVERY == 0), world))
-
-    return Sample(
-        "sample", "examples", lambda _, world: text(range(hashed), world), write
-    )
+def divided(count: int) -> tuple[list[int], list[int]]:
+    """Divide the numbers below `count` into those of the training file and of the test file."""
+    tested = range(0, count, TEST_EVERY)
+    return [number for number in range(count) if number not in tested], [*tested]
 
 
-MNLI = numbered_examples(MNLI_FILES, mnli_file, hashed=300)
-SQUAD = numbered_examples(SQUAD_FILES, squad_file, hashed=100, together=QUESTIONS_EACH)
+def mnli_files(count: int, world: World) -> dict[str, str]:
+    texts = (mnli_text(numbers, world) for numbers in divided(count))
+    return dict(zip(MNLI_FILES, texts, strict=True))
+
+
+def squad_files(count: int, world: World) -> dict[str, str]:
+    paragraphs = -(-count // QUESTIONS_EACH)
+    texts = (squad_text(numbers, world) for numbers in divided(paragraphs))
+    return dict(zip(SQUAD_FILES, texts, strict=True))
+
+
+MNLI = Sample(
+    "sample", "examples", lambda world: mnli_text(range(300), world), mnli_files
+)
+SQUAD = Sample(
+    "sample", "examples", lambda world: squad_text(range(100), world), squad_files
+)

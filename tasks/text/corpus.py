@@ -7,31 +7,23 @@ position at which each row begins, and at the end the total length.
 """
 
 import itertools
-import json
-import math
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike
 
-from sweeper.store.errors import UserError
 from sweeper.store.files import make_directory, new_file, write_all
 from tasks.synthetic import samples
-from tasks.text.source import SPLITS, Counts, Line, Source, Texts, batches, read_line
+from tasks.text.source import Line, Source, Texts, read_line
 
 PIECES = np.dtype("<u2")  # the type of token ids
 STARTS = np.dtype("<i8")  # the type of the positions at which rows begin
 
-CHUNK = 2_000  # read and encode this many lines at a time
-
 Add = Callable[[str, ArrayLike], None]
-Chunk = tuple[bool, list[bytes | None]]
-"""A pair: whether the lines belong to the source's own test split, and the raw lines."""
 
 
 @contextmanager
@@ -53,25 +45,13 @@ def new_arrays(folder: Path, dtypes: Mapping[str, DTypeLike]) -> Iterator[Add]:
         yield add
 
 
-class Arrays:
-    """The arrays in a folder of prepared data, and the JSON file that describes them.
+def mapped(folder: Path, name: str, dtype: np.dtype, *shape: int) -> np.ndarray:
+    """Map an array of `folder` into memory and return it with this shape.
 
     `PreparedData.setup` has checked all files before they are opened.
-
-    Args:
-        about: the name of the JSON file.
     """
-
-    def __init__(self, folder: Path, about: str) -> None:
-        self._folder = folder
-        self.about: Mapping[str, Any] = json.loads((folder / about).read_bytes())
-
-    def mapped(self, name: str, dtype: np.dtype, *shape: int) -> NDArray[Any]:
-        """Map an array into memory and return it with this shape."""
-        if not math.prod(shape):  # an empty file cannot be mapped
-            return np.empty(shape, dtype)
-        path = _path(self._folder, name, dtype)
-        return np.asarray(np.memmap(path, dtype, "r", shape=shape))
+    path = _path(folder, name, dtype)
+    return np.asarray(np.memmap(path, dtype, "r", shape=shape))
 
 
 def _path(folder: Path, name: str, dtype: DTypeLike) -> Path:
@@ -84,7 +64,7 @@ class Corpus:
 
     The checksum of a line decides its split, so equal lines are in the same split. 1 % of the lines
     form the validation split. Another 2 % form the test split, unless the source has a test split
-    of its own. Skipped lines count as training lines.
+    of its own.
 
     Attributes:
         name: the name of the text in messages.
@@ -100,66 +80,38 @@ class Corpus:
     test: Texts | None
     together: int = 1
 
-    def chunks(self, splits: Collection[str]) -> Iterator[Chunk]:
-        """Yield chunks of raw lines, in order, from all texts that have lines of these splits."""
-        size = CHUNK - CHUNK % self.together
-        of_train = SPLITS[:2] if self.test else SPLITS
-        sources = ((self.train, False, of_train), (self.test, True, SPLITS[2:]))
-        for texts, own, available in sources:
-            if texts and {*available} & {*splits}:
-                lines = itertools.chain.from_iterable(texts())
-                yield from ((own, raw) for raw in batches(lines, size))
+    def lines(self) -> Iterator[tuple[str, Line]]:
+        """Yield pairs (split, line) for all lines, in order.
 
-    def placed(self, chunk: Chunk) -> Iterator[tuple[str, Line]]:
-        """Yield pairs (split, line) for all lines of a chunk."""
-        own, raw = chunk
-        split, decided = "test", own
-        for number, line in enumerate(map(read_line, raw)):
-            if not own and number % self.together == 0:
+        Skipped lines before the first kept line of a block count as training lines.
+        """
+        split, decided = "train", False
+        for number, raw in enumerate(itertools.chain.from_iterable(self.train())):
+            line = read_line(raw)
+            if number % self.together == 0:
                 split, decided = "train", False
             if not decided and not line.skip:
-                percent, decided = zlib.crc32(line.text.encode()) % 100, True
-                split = "validation" if percent == 0 else "train"
-                if self.test is None and 1 <= percent <= 2:
-                    split = "test"
+                split, decided = self._split_of(line.text), True
             yield split, line
 
-    def lines(self, split: str, counts: Counts | None = None) -> Iterator[str]:
-        """Yield the kept lines of a split, in order. Add kept and skipped lines to `counts`.
+        if self.test is not None:
+            for raw in itertools.chain.from_iterable(self.test()):
+                yield "test", read_line(raw)
 
-        Raises:
-            UserError: all lines of the split were skipped, or it has none.
-        """
-        counts = Counts() if counts is None else counts
-        for chunk in self.chunks([split]):
-            for found, line in self.placed(chunk):
-                if found == split and counts.add(line):
-                    yield line.text
-        self.check(split, counts)
+    def training_lines(self) -> Iterator[str]:
+        """Yield the kept lines of the training split, in order."""
+        for split, line in self.lines():
+            if split == "train" and not line.skip:
+                yield line.text
 
-    def check(self, split: str, counts: Counts) -> None:
-        """Raise UserError if all lines of a split were skipped, or if it has none."""
-        if not counts.kept:
-            skipped = f" (skipped lines: {counts.total})" if counts.total else ""
-            has_long = counts.skipped["too_long"]
-            remedy = (
-                "break long lines"
-                if has_long
-                else "add more text, or raise data.sentences"
-            )
-            raise UserError(
-                f"{self.name} has no text in the split {split}{skipped}; {remedy}."
-            )
+    def _split_of(self, text: str) -> str:
+        percent = zlib.crc32(text.encode()) % 100
+        if percent == 0:
+            return "validation"
+        return "test" if percent <= 2 and self.test is None else "train"
 
 
 class Corpora(Source):
     """The reader of the texts on which language models are trained."""
 
     sample = samples.LM1B
-
-    def open(self, data: Mapping[str, Any], folder: Path) -> Corpus:
-        """Return the corpus that the config's section `data` names.
-
-        Generated text is first written to `folder`.
-        """
-        return Corpus(*self.texts(data, folder))

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,6 @@ NOT_UTF8 = "contained invalid UTF-8, which was replaced; save the text as UTF-8"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _CONTROL = {chr(code) for code in range(32)} - set("\t\n\f\r")
-NAMED = 3  # a note names at most this many files
 # Print a note if more than this share of a split is repeated. A few repeated lines, such as
 # headings, are normal.
 LEAST_REPEATED = 0.01
@@ -49,7 +48,7 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass
 class Counts:
-    """The counts of a split's lines. `total` is the sum of `kept` and of all counts in `skipped`.
+    """The counts of a split's lines.
 
     Attributes:
         skipped: for each reason, the number of skipped lines.
@@ -57,9 +56,12 @@ class Counts:
     """
 
     total: int = 0
-    kept: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     repaired: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def kept(self) -> int:
+        return self.total - self.skipped.total()
 
     def add(self, line: Line) -> bool:
         """Count a line; return whether it is kept."""
@@ -67,17 +69,13 @@ class Counts:
         if line.skip:
             self.skipped[line.skip] += 1
             return False
-        self.kept += 1
         self.repaired.update(line.repairs)
         return True
 
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.total + other.total,
-            self.kept + other.kept,
-            self.skipped + other.skipped,
-            self.repaired + other.repaired,
-        )
+
+def note(name: object, said: str) -> None:
+    """Print a note about the text `name`, which the sweep repeats."""
+    print(f"{NOTE}{name}: {said}", file=sys.stderr)
 
 
 def note_repeats(name: str, kind: str, train: ArrayLike, test: ArrayLike) -> None:
@@ -99,22 +97,20 @@ def note_repeats(name: str, kind: str, train: ArrayLike, test: ArrayLike) -> Non
         (repeated, len(train_N), "training", "repeat an earlier one"),
     ):
         if count > LEAST_REPEATED * total:
-            of = (
-                f"{count / total:.1%} of the {plural(total, kind)} of the {split} split"
-            )
-            print(f"{NOTE}{name}: {of} ({count:,}) {said}.", file=sys.stderr)
+            of = f"the {plural(total, kind)} of the {split} split"
+            note(name, f"{count / total:.1%} of {of} ({count:,}) {said}.")
 
 
-def note_lines(name: str, counts: Counts) -> None:
+def note_lines(name: str, *counts: Counts) -> None:
     """Print how many lines of a text were too long, and how many had bytes that are not UTF-8."""
-    limits = f"over {LINE_LIMIT:,} bytes, or a word of over {WORD_LIMIT:,} letters"
-    too_long = f"skipped ({limits}); break long lines"
-    for count, said in (
-        (counts.skipped["too_long"], too_long),
-        (counts.repaired["invalid_utf8"], NOT_UTF8),
-    ):
-        if count:
-            print(f"{NOTE}{name}: {plural(count, 'line')} {said}.", file=sys.stderr)
+    too_long = sum(one.skipped["too_long"] for one in counts)
+    if too_long:
+        limits = f"over {LINE_LIMIT:,} bytes, or a word of over {WORD_LIMIT:,} letters"
+        said = f"{plural(too_long, 'line')} skipped ({limits}); break long lines."
+        note(name, said)
+    damaged = sum(one.repaired["invalid_utf8"] for one in counts)
+    if damaged:
+        note(name, f"{plural(damaged, 'line')} {NOT_UTF8}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +148,13 @@ def read_line(raw: bytes | None) -> Line:
     return Line(text, "", repairs)
 
 
-def check_text(path: Path, start: bytes) -> None:
-    """Raise UserError if a file that begins with the bytes `start` is not text in UTF-8.
+def check_text(path: Path) -> None:
+    """Raise UserError if the beginning of a file is not text in UTF-8.
 
     Up to 2 % of the characters may be invalid.
     """
+    with path.open("rb") as file:
+        start = file.read(SAMPLE)
     if start.startswith(UTF16_MARKS):
         raise UserError(f"{path} is UTF-16: expected UTF-8; save it as UTF-8.")
     text = start.decode(errors="replace")
@@ -239,55 +237,54 @@ def find_files(root: Path) -> TextFiles:
     """Return the text files at `root`, in the order of their relative names.
 
     Text files are all files with one of TEXT_SUFFIXES and all shards of LM1B. Hidden files and
-    files such as README or LICENSE are not text files. If the folder has training shards and
-    held-out shards of LM1B, these are the training and test files, and all others are left out.
-    In any folder, validation files are left out, because `Corpus` makes the validation split from
-    training lines.
+    files such as README or LICENSE are not text files.
 
     Raises:
         UserError: there is no text, a folder is a link, or a file is a link to a file outside the
             folder.
     """
-    if root.is_file():
+    if root.is_dir():
+        found = _divided(root)
+    elif root.is_file():
         found = TextFiles(root.parent, (root.name,), ())
-    elif root.is_dir():
-        every = [name for name in visible(root) if (root / name).is_file()]
-        names = [name for name in every if _is_text(name)]
-        train, test = (
-            tuple(name for name in names if shard.fullmatch(Path(name).name))
-            for shard in (TRAIN_SHARD, TEST_SHARD)
-        )
-        if not (train and test):
-            test = tuple(name for name in names if OWN_TEST.fullmatch(name))
-            others = [name for name in names if name not in set(test)]
-            learned = [name for name in others if not _OWN_VALIDATION.fullmatch(name)]
-            train = tuple(learned or others)
-        if not names:
-            suffixes = ", ".join(suffix for suffix in TEXT_SUFFIXES if suffix)
-            expected = f"a folder with files ending in {suffixes}, or without a suffix"
-            raise invalid_value("data.root", root, expected, "add such files")
-
-        # If all files are test files, train on them.
-        train, test = (train, test) if train else (test, ())
-        read = {*train, *test}
-        left_out = (name for name in every if name not in read and not _is_about(name))
-        found = TextFiles(root, train, test, tuple(left_out))
     else:
-        raise invalid_value(
-            "data.root",
-            root,
-            "a folder of text files, or one file",
-            "create it, or correct the path",
-        )
+        expected = "a folder of text files, or one file"
+        remedy = "create it, or correct the path"
+        raise invalid_value("data.root", root, expected, remedy)
 
     top = found.root.resolve()
     for name in found.names:
         if not (found.root / name).resolve().is_relative_to(top):
             raise _linked(root, name)
     if not found.bytes():
-        expected = "files with text, but all are empty"
-        raise invalid_value("data.root", root, expected, "name another folder")
+        suffixes = ", ".join(filter(None, TEXT_SUFFIXES))
+        expected = f"files with text, ending in {suffixes}, or without a suffix"
+        raise invalid_value("data.root", root, expected, "add such files")
     return found
+
+
+def _divided(root: Path) -> TextFiles:
+    """Divide the files of a folder into training files, test files and others.
+
+    If the folder has training shards and held-out shards of LM1B, these are the training and test
+    files, and all others are left out. In any folder, validation files are left out, because
+    `Corpus` makes the validation split from training lines.
+    """
+    every = [name for name in visible(root) if (root / name).is_file()]
+    names = [name for name in every if _is_text(name)]
+    train = [name for name in names if TRAIN_SHARD.fullmatch(Path(name).name)]
+    test = [name for name in names if TEST_SHARD.fullmatch(Path(name).name)]
+    if not (train and test):
+        test = [name for name in names if OWN_TEST.fullmatch(name)]
+        others = [name for name in names if name not in set(test)]
+        learned = [name for name in others if not _OWN_VALIDATION.fullmatch(name)]
+        train = learned or others
+    if not train:  # all files are test files, so train on them
+        train, test = test, []
+
+    read = {*train, *test}
+    left_out = [name for name in every if name not in read and not _is_about(name)]
+    return TextFiles(root, tuple(train), tuple(test), tuple(left_out))
 
 
 def _linked(root: Path, name: str) -> UserError:
@@ -310,17 +307,13 @@ def _is_about(name: str) -> bool:
 
 def note_files(files: TextFiles) -> None:
     """Print the names of files that are left out, and of files with equal content."""
-    for names, said in (
-        (
-            files.left_out,
-            "these files are not read (if they are text, unpack or rename them)",
-        ),
-        (_equal_files(files), "these files are equal (keep one of each)"),
-    ):
-        if names:
-            shown = ", ".join(map(sanitize, names[:NAMED]))
-            more = f" and {len(names) - NAMED} more" if names[NAMED:] else ""
-            print(f"{NOTE}{files.root}: {said}: {shown}{more}.", file=sys.stderr)
+    if files.left_out:
+        listed = sanitize(", ".join(files.left_out))
+        remedy = "if they are text, unpack or rename them"
+        note(files.root, f"these files are not read ({remedy}): {listed}.")
+    if equal := _equal_files(files):
+        listed = sanitize(", ".join(equal))
+        note(files.root, f"these files are equal (keep one of each): {listed}.")
 
 
 def _equal_files(files: TextFiles) -> tuple[str, ...]:
@@ -353,32 +346,26 @@ def hash_files(files: TextFiles) -> str:
     Raises:
         UserError: a file cannot be read, or is not text.
     """
-    total = hashlib.sha256()
     # Version 0.1.0 trained on test files that _PLAIN_TEST does not match. Mark them, so that the
     # digest differs from the one that 0.1.0 computed.
     own = [name for name in files.test if OWN_TEST.fullmatch(name)]
     marked = {name for name in own if not _PLAIN_TEST.fullmatch(name)}
-
-    for name in files.names:
-        try:
-            with (files.root / name).open("rb") as file:
-                check_text(files.root / name, file.read(SAMPLE))
-                file.seek(0)
-                content = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise UserError(
-                f"{files.root / name} cannot be read ({error.strerror}); make it readable."
-            ) from error
-        role = " test" if name in marked else ""
-        total.update(f"{content} {name}{role}\n".encode("utf-8", "surrogateescape"))
-    return total.hexdigest()
+    try:
+        for name in files.names:
+            check_text(files.root / name)
+        return _hash(files.root, files.names, marked)
+    except OSError as error:
+        raise UserError(
+            f"{error.filename} cannot be read ({error.strerror}); make it readable."
+        ) from error
 
 
-def _hash_folder(root: Path) -> str:
-    """Return a sha256 over the names and contents of all files below a folder."""
+def _hash(root: Path, names: Iterable[str], marked: Collection[str] = ()) -> str:
+    """Return a sha256 over the names and contents of files, and which of them are marked."""
     total = hashlib.sha256()
-    for name in visible(root):
-        line = f"{_sha256(root / name)} {name}\n"
+    for name in names:
+        mark = " test" if name in marked else ""
+        line = f"{_sha256(root / name)} {name}{mark}\n"
         total.update(line.encode("utf-8", "surrogateescape"))
     return total.hexdigest()
 
@@ -390,9 +377,14 @@ def _sha256(path: Path) -> str:
 
 COLUMN = "text"
 
+Config = Mapping[str, Any]
+"""The config's section `data`, or its section `hub`."""
+
 
 def load_splits(
-    hub: Mapping[str, Any], columns: Sequence[str] = (COLUMN,)
+    hub: Config,
+    required: Sequence[str] = ("train",),
+    columns: Sequence[str] = (COLUMN,),
 ) -> dict[str, Any]:
     """Return the splits of a data set on the hub, by name.
 
@@ -400,34 +392,27 @@ def load_splits(
         hub: the arguments path, name and revision of `datasets.load_dataset`.
 
     Raises:
-        UserError: the data set cannot be loaded, or lacks the split `train` or one of the columns.
+        UserError: the data set cannot be loaded, or lacks one of the required splits or columns.
     """
-    name = name_of(hub)
     import datasets  # imported here because it takes seconds
 
+    failures = (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError)
     try:
         options = {key: hub.get(key) for key in ("name", "revision")}
         splits = datasets.load_dataset(hub["path"], **options)
-    except (
-        OSError,
-        ValueError,
-        RuntimeError,
-        datasets.exceptions.DatasetsError,
-    ) as error:
+    except failures as error:
         cause = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(
-            f"data.hub={name} cannot be loaded ({cause}); check the name and the network."
+            f"data.hub={name_of(hub)} cannot be loaded ({cause}); check the name and the network."
         ) from error
-    if "train" not in splits:
-        expected = "a data set with a split named train"
-        raise invalid_value("data.hub", name, expected, "choose another data set")
 
+    missing = [f"split named {name}" for name in required if name not in splits]
     for split in splits.values():
-        if missing := [
-            column for column in columns if column not in split.column_names
-        ]:
-            expected = f"a data set with a column named {missing[0]}"
-            raise invalid_value("data.hub", name, expected, "choose another data set")
+        absent = [column for column in columns if column not in split.column_names]
+        missing += [f"column named {column}" for column in absent]
+    if missing:
+        expected, remedy = f"a data set with a {missing[0]}", "choose another data set"
+        raise invalid_value("data.hub", name_of(hub), expected, remedy)
     return dict(splits)
 
 
@@ -438,7 +423,7 @@ def raw_lines_of_rows(split: Any) -> Iterator[list[bytes]]:
             yield (text or "").encode("utf-8", "surrogatepass").split(b"\n")
 
 
-def name_of(hub: Mapping[str, Any]) -> str:
+def name_of(hub: Config) -> str:
     """Return the name of a data set on the hub as path[/name]@revision."""
     name = f"/{hub['name']}" if hub.get("name") else ""
     return f"{hub['path']}{name}@{hub.get('revision') or 'main'}"
@@ -463,7 +448,7 @@ class Source:
         """Return the files of the text at `root`."""
         return find_files(root)
 
-    def digest(self, data: Mapping[str, Any]) -> str:
+    def digest(self, data: Config) -> str:
         """Return a digest of the text.
 
         The digest of local text is a hash of all files. The digest of generated text is a hash of
@@ -471,14 +456,15 @@ class Source:
         the data set is a local folder, a hash of its files is added.
         """
         if data["source"] == "hub":
-            folder = Path(str(data["hub"]["path"]))
-            own = f":sha256:{_hash_folder(folder)}" if folder.is_dir() else ""
+            folder = Path(data["hub"]["path"])
+            is_local = folder.is_dir()
+            own = f":sha256:{_hash(folder, visible(folder))}" if is_local else ""
             return f"hub:{name_of(data['hub'])}{own}"
         if data["source"] == "sample":
             return self.sample.digest(data["sentences"], World.of(data))
         return f"sha256:{hash_files(self.files(_local(data)))}"
 
-    def describe(self, data: Mapping[str, Any]) -> str:
+    def describe(self, data: Config) -> str:
         """Return a one-line description of the text."""
         if data["source"] == "hub":
             return f"{name_of(data['hub'])} on the Hugging Face hub"
@@ -486,14 +472,11 @@ class Source:
             return self.sample.described(data["sentences"], World.of(data))
         found = self.files(_local(data))
         count = plural(len(found.names), "text file")
+        test = f" (test split: {plural(len(found.test), 'file')})" if found.test else ""
         size = f"{found.bytes() / 1e6:,.1f} MB"
-        tested = (
-            found.test[0] if len(found.test) == 1 else plural(len(found.test), "file")
-        )
-        test = f" (test split: {sanitize(tested)})" if found.test else ""
         return f"{count}{test}, {size}, folder {found.root.name}"
 
-    def root(self, data: Mapping[str, Any], folder: Path) -> Path:
+    def root(self, data: Config, folder: Path) -> Path:
         """Return the folder of a local or generated text.
 
         Generated text is first written to `folder`.
@@ -503,9 +486,7 @@ class Source:
         self.sample.write(folder, data["sentences"], World.of(data))
         return folder
 
-    def texts(
-        self, data: Mapping[str, Any], folder: Path
-    ) -> tuple[str, Texts, Texts | None]:
+    def texts(self, data: Config, folder: Path) -> tuple[str, Texts, Texts | None]:
         """Return the name of the text, its training texts, and the texts of its test split or None.
 
         Generated text is first written to `folder`.
@@ -525,7 +506,7 @@ class Source:
         return str(root), partial(_read, found.root, found.train), test
 
 
-def _local(data: Mapping[str, Any]) -> Path:
+def _local(data: Config) -> Path:
     return Path(data["root"]).expanduser()
 
 

@@ -1,7 +1,5 @@
 """Functions that split text into sentences, and tokenizers (byte-level BPE and WordPiece)."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json
@@ -9,14 +7,21 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    trainers,
+)
+from tokenizers.processors import BertProcessing
 
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import child, publish
 from tasks.text.source import batches
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
 
 PREPARED_AGAIN = "delete its folder. The next sweep prepares the data again."
 
@@ -106,8 +111,6 @@ def train_bpe(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
 
     PAD and END have the ids 0 and 1.
     """
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -131,16 +134,6 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     Raises:
         UserError: `vocabulary_size` is too small for the characters of the lines.
     """
-    from tokenizers import (
-        Tokenizer,
-        decoders,
-        models,
-        normalizers,
-        pre_tokenizers,
-        trainers,
-    )
-    from tokenizers.processors import BertProcessing
-
     texts = list(lines)
     normalizer = normalizers.BertNormalizer(lowercase=True)
     characters = Counter[str]()
@@ -227,22 +220,18 @@ def load_tokenizer(path: Path) -> Tokenizer:
     Raises:
         UserError: the file is missing, or has changed since it was written.
     """
-    from tokenizers import Tokenizer
-
     try:
         content, expected = path.read_bytes(), _sidecar(path).read_bytes()
     except OSError as error:
-        said = f"{path} cannot be read ({error.strerror}); {PREPARED_AGAIN}"
-        raise UserError(said) from error
+        raise UserError(
+            f"{path} cannot be read ({error.strerror}); {PREPARED_AGAIN}"
+        ) from error
     if hashlib.sha256(content).hexdigest().encode() != expected.strip():
-        said = f"{path} has changed since it was written; {PREPARED_AGAIN}"
-        raise UserError(said)
+        raise UserError(f"{path} has changed since it was written; {PREPARED_AGAIN}")
     return Tokenizer.from_buffer(content)
 
 
 def _with_added(tokenizer: Tokenizer, kept: tuple[str, ...]) -> Tokenizer:
-    from tokenizers import Tokenizer
-
     stored = json.loads(tokenizer.to_str())
     added = stored["added_tokens"]
     stored["added_tokens"] = [token for token in added if token["content"] in kept]

@@ -71,6 +71,10 @@ class HubSplit:
     def iter(self, batch_size):
         yield self.columns
 
+    def __iter__(self):
+        for row in zip(*self.columns.values(), strict=True):
+            yield dict(zip(self.columns, row, strict=True))
+
 
 @pytest.fixture
 def hub(monkeypatch):

@@ -20,15 +20,17 @@ def pieces_of(row):
 
 
 def pack_test(folder, lines, packer):
-    """Pack lines into a folder. Return the content of rows.json, and a batch of all rows.
+    """Pack a test split of these lines. Return its rows.json, and a batch of all rows.
 
     A lone surrogate stands for a byte that is no UTF-8.
     """
     raw = [line.encode("utf-8", "surrogateescape") for line in lines]
-    corpus = Corpus("lines", lambda: iter([raw]), lambda: iter([raw]))
-    pack(corpus, {"test": folder}, BPE, packer)
-    rows = PackedRows(folder)
-    return json.loads((folder / ABOUT).read_text()), rows.rows(np.arange(len(rows)))
+    others = [f"training {number}".encode() for number in range(500)]
+    corpus = Corpus("lines", lambda: iter([others]), lambda: iter([raw]))
+    pack(corpus, folder, BPE, packer)
+    rows = PackedRows(folder / "test")
+    about = json.loads((folder / "test" / ABOUT).read_text())
+    return about, rows.rows(np.arange(len(rows)))
 
 
 def encode_sentences(texts):

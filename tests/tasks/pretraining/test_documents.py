@@ -71,12 +71,10 @@ def books(folder, numbers, name="text.txt"):
 
 def in_splits(data, folder=Path("none")):
     """Return the documents of a text, each with its split. A sample is written to `folder`."""
-    documents = Library().open(data, "blank_line", folder)
+    texts = Library().texts(data, folder)
     with TemporaryFile() as file:
-        return [
-            (at, text.decode().split("\n"))
-            for at, text in SplitDocuments(documents, file)
-        ]
+        documents = SplitDocuments(*texts, "blank_line", file)
+        return [(at, text.decode().split("\n")) for at, text in documents]
 
 
 def test_equal_documents_are_in_one_split_and_the_shares_are_exact(tmp_path):

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from tasks.fine_tuning.dataset import Malformed, RowReport
-from tasks.squad.dataset import SQuAD, question_of
+from tasks.fine_tuning.dataset import Malformed, kept_rows
+from tasks.squad.dataset import SQuAD
 from tests.tasks.small import SQUAD, evaluated, local, opened
 from tests.tasks.squad import official_evaluator
 
@@ -31,13 +31,13 @@ def _answer(text, start):
     ],
 )
 def test_an_answer_that_is_not_where_it_says_is_dropped(answers, start, text):
-    qa = {"id": "q", "question": "What?", "answers": answers}
-    question = question_of(qa, CONTEXT)
+    row = {"id": "q", "question": "What?", "answers": answers, "context": CONTEXT}
+    question = SQuAD().example_of(row)
     assert (question.start, question.text) == (start, text)
     assert question.answers == tuple(answer["text"] for answer in answers)
     nowhere = Malformed("no answer is at its answer_start")
     expected = question if start >= 0 else nowhere
-    assert SQuAD().trainable(question) == expected
+    assert SQuAD().training_example(row) == expected
 
 
 def _article(**changes):
@@ -58,12 +58,13 @@ REASONS = {
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_what_is_no_question_is_dropped_and_counted(tmp_path, reason):
-    path, report = tmp_path / "train.json", RowReport()
+    path = tmp_path / "train.json"
     articles = [_article(id="good"), REASONS[reason]]
     path.write_text(json.dumps({"data": articles}))
-    kept = report.kept_of(path.name, SQuAD().read_file(path))
+    files = {path.name: SQuAD().read_file(path)}
+    kept, report = kept_rows(files, SQuAD().example_of)
     assert [question.id for question in kept] == ["good"]
-    assert report.dropped == {f"train.json: {reason}": 1}
+    assert report["dropped"] == {f"train.json: {reason}": 1}
 
 
 class Oracle(nn.Module):

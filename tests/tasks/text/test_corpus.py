@@ -1,15 +1,14 @@
 """Tests that the three sources of a text give equal splits, counts and messages."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tasks.text.corpus import Corpora
+from tasks.text.corpus import Corpora, Corpus
 from tasks.text.source import SPLITS, Counts
 from tests.refusals import refusal
 from tests.tasks.jobs import config
-from tests.tasks.small import local
+from tests.tasks.small import local, prepared_folder
 
 CORPORA = Corpora()
 HUB = {"path": "someone/corpus", "name": None, "revision": "abc123"}
@@ -32,9 +31,19 @@ def everything(splits):
 
 
 def read(data):
-    corpus = CORPORA.open(data, Path("unused"))
+    corpus = Corpus(*CORPORA.texts(data, Path("unused")))
     counts = {split: Counts() for split in SPLITS}
-    return {split: list(corpus.lines(split, counts[split])) for split in SPLITS}, counts
+    return divided(corpus, counts), counts
+
+
+def divided(corpus, counts=None):
+    """Return the kept lines of each split. Add all lines to `counts`."""
+    counts = counts or {split: Counts() for split in SPLITS}
+    splits = {split: [] for split in SPLITS}
+    for split, line in corpus.lines():
+        if counts[split].add(line):
+            splits[split].append(line.text)
+    return splits
 
 
 OFFICIAL = "1-billion-word-language-modeling-benchmark-r13output/"
@@ -60,8 +69,8 @@ def test_a_block_that_begins_with_an_empty_line_is_divided_by_its_first_text(tmp
     lines = sentences(7000)
     # Blocks of 10 begin with an empty line.
     spaced = [one for line in lines for one in ("", line)]
-    corpus = CORPORA.open(local(write(tmp_path, {"book.txt": spaced})), tmp_path)
-    found = {split: list(replace(corpus, together=10).lines(split)) for split in SPLITS}
+    texts = CORPORA.texts(local(write(tmp_path, {"book.txt": spaced})), tmp_path)
+    found = divided(Corpus(*texts, together=10))
     assert sorted(everything(found)) == sorted(lines)
     assert all(found.values())
     for own in found.values():
@@ -132,12 +141,8 @@ def test_a_link_out_of_the_folder_is_refused_and_a_file_within_it_is_read(tmp_pa
 
 def test_an_empty_split_is_named(tmp_path):
     write(tmp_path, {"a.txt": [*sentences(3), "", ""]})
-    corpus = CORPORA.open(local(tmp_path), tmp_path / "unused")
-
-    def read_all():
-        return [list(corpus.lines(split)) for split in SPLITS]
-
-    assert "no text in the split " in refusal(read_all)
+    told = refusal(prepared_folder, tmp_path / "outputs", {"data": local(tmp_path)})
+    assert "no text in the split " in told
 
 
 @pytest.mark.parametrize("has_test", [True, False])
@@ -165,4 +170,4 @@ def test_the_hub_gives_lines_of_its_text_column(hub, has_test):
 )
 def test_a_dataset_that_does_not_serve_is_refused(tmp_path, hub, columns, sentence):
     hub(columns)
-    assert sentence in refusal(CORPORA.open, ON_HUB, tmp_path)
+    assert sentence in refusal(CORPORA.texts, ON_HUB, tmp_path)
