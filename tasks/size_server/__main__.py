@@ -18,14 +18,15 @@ and W&B unless "logger" is "none". "signal" sends a signal to the job that the r
 "of" started.
 
 After stdin ends, the server exits as soon as its last job has ended. It has one thread and never
-uses a GPU, so that forking is safe.
+uses a GPU, so that forking is safe. The client sets environment variables, such as OMP_NUM_THREADS,
+that keep numeric libraries from starting threads.
 """
 
 import contextlib
 import importlib
 import json
 import os
-import selectors
+import select
 import signal
 import sys
 import traceback
@@ -40,18 +41,7 @@ from tasks.process import command_line, freeze_gc
 if __name__ == "__main__":
     command_line("tasks.size_server", __doc__).parse_args()
 
-# Numeric libraries read these variables when they are imported. They must not start threads here,
-# because a fork does not copy threads.
-for _name in (
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "RAYON_NUM_THREADS",
-):
-    os.environ.setdefault(_name, "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-
-from sweeper.store.code import loaded_code  # noqa: E402
+from sweeper.store.code import loaded_code
 
 # Read the source code now, before somebody edits it. Forked jobs record this copy.
 loaded_code()
@@ -66,18 +56,18 @@ try:
         from tasks.size_server.sizes import CountPolynomials, counts, size
         from tasks.size_server.speed import flops_per_second
         from tasks.training.causes import message_of
-except (OSError, MemoryError) as lacking:
-    # The system's limits are too low. This is no bug, so print no traceback.
-    sys.exit(
-        f"error: PyTorch cannot be loaded ({lacking}); raise the limits that `ulimit -a` shows."
-    )
-except ImportError as lacking:
-    if str(lacking.name).startswith(("sweeper", "models", "tasks")):
+except (ImportError, OSError, MemoryError) as lacking:
+    # An error in our own code needs its traceback. Other errors are no bugs of this project.
+    module = str(getattr(lacking, "name", ""))
+    if module.startswith(("sweeper", "models", "tasks")):
         raise
     sys.exit(
         f"error: PyTorch cannot be loaded ({lacking}); install PyTorch again, or raise the limits "
         "that `ulimit -a` shows."
     )
+
+POLL_S = 0.02
+"""The time between two checks for children that have exited."""
 
 Request = Mapping[str, Any]
 
@@ -93,15 +83,6 @@ class Server:
         os.dup2(2, 1)
         # Map the pid of each child to the request for which it was forked.
         self._children: dict[int, Request] = {}
-        self._selector = selectors.DefaultSelector()
-        self._wake, wake = os.pipe()
-        os.set_blocking(self._wake, False)
-        os.set_blocking(wake, False)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._private = (self._wake, wake)
-        self._selector.register(0, selectors.EVENT_READ)
-        self._selector.register(self._wake, selectors.EVENT_READ)
 
     @cached_property
     def _polynomials(self) -> CountPolynomials:
@@ -115,17 +96,15 @@ class Server:
         """Answer requests until stdin has ended and all children have exited."""
         rest, listening = b"", True
         while listening or self._children:
-            for key, _ in self._selector.select():
-                data = os.read(key.fd, 1 << 16)
-                if key.fd == self._wake:
-                    self._reap()
-                elif data:
-                    *lines, rest = (rest + data).split(b"\n")
-                    for line in filter(None, lines):
-                        self._handle(json.loads(line))
-                else:
-                    self._selector.unregister(key.fd)
-                    listening = False
+            wait_s = POLL_S if self._children else None
+            readable, _, _ = select.select([0] if listening else [], [], [], wait_s)
+            self._reap()
+            if readable:
+                data = os.read(0, 1 << 16)
+                listening = bool(data)
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    self._handle(json.loads(line))
 
     def _handle(self, request: Request) -> None:
         answer: dict[str, Any] | None
@@ -150,20 +129,7 @@ class Server:
                 case "fork":
                     answer = self._fork_job(request)
                 case "signal":
-                    pids = [
-                        p
-                        for p, asked in self._children.items()
-                        if asked["id"] == request["of"]
-                    ]
-                    # A pid cannot be reused before _reap has waited for its process.
-                    for pid in pids:
-                        # SIGKILL must also reach the processes that the job has started.
-                        kill = (
-                            os.killpg
-                            if request["signal"] == signal.SIGKILL
-                            else os.kill
-                        )
-                        kill(pid, request["signal"])
+                    self._signal(request["of"], request["signal"])
                     answer = {}
                 case op:
                     known = "size, speed, data, import, preload, fork or signal"
@@ -174,6 +140,14 @@ class Server:
             answer = {"error": message_of(error)}
         if answer is not None:
             self._answer({"id": request["id"], **answer})
+
+    def _signal(self, job: int, number: int) -> None:
+        # SIGKILL must also reach the processes that the job has started.
+        kill = os.killpg if number == signal.SIGKILL else os.kill
+        for pid, request in self._children.items():
+            # The pid cannot belong to another process before _reap has waited for this one.
+            if request["id"] == job:
+                kill(pid, number)
 
     def _answer(self, value: dict[str, Any]) -> None:
         # The client may have ended. The jobs continue without it.
@@ -193,24 +167,23 @@ class Server:
             self._answer({"id": request["id"], **answer})
             return 0
 
-        self._fork(request, ask, close=())
+        self._fork(request, ask)
 
     def _fork_job(self, request: Request) -> dict[str, Any]:
         def job() -> int:
+            os.close(self._answers)
             os.environ.update(request.get("environment") or {})
             module = importlib.import_module(f"tasks.{request['target']}")
             return module.main(request["argument"])
 
-        return {"pid": self._fork(request, job, close=(self._answers,))}
+        return {"pid": self._fork(request, job)}
 
-    def _fork(
-        self, request: Request, work: Callable[[], int], close: tuple[int, ...]
-    ) -> int:
+    def _fork(self, request: Request, work: Callable[[], int]) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
         pid = forked()
         if pid == 0:
-            become_job(work, log=request.get("log"), close=(*self._private, *close))
+            become_job(work, log=request.get("log"))
         # The child also makes itself the leader of a process group. Do it here too, because the
         # client may signal the group before the child has run.
         with contextlib.suppress(OSError):
