@@ -183,13 +183,11 @@ class Run:
 
         if not changes:
             return recorded_config(self._run)
+        from sweeper.plan.compose import set_value
+
         config = copy.deepcopy(self.config)
         for key, value in changes.items():
-            *path, last = key.split(".")
-            section = config
-            for name in path:
-                section = section.setdefault(name, {})
-            section[last] = value
+            set_value(key, value, config)
         return parse(config)
 
     def metrics(self) -> dict[str, float]:

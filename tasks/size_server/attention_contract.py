@@ -117,9 +117,15 @@ def _check_layer(
         raise _raised(name, error) from error
 
     for segments, most in rows:
-        row = {"segments": segments, "most": most, "precision": precision}
         try:
-            fault = behaviour_fault(build, *sizes, rotated=rotated, **row)
+            fault = behaviour_fault(
+                build,
+                *sizes,
+                rotated=rotated,
+                segments=segments,
+                most=most,
+                precision=precision,
+            )
         except Exception as error:
             raise _raised(name, error) from error
         if fault:

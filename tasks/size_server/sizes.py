@@ -144,7 +144,7 @@ class Polynomials:
         """
         values = self._on_grid
         for nodes, x, unit in zip(NODES.values(), place, self._origin, strict=True):
-            basis = _lagrange_basis(nodes, Fraction(x, unit))
+            basis = np.array(_lagrange_basis(nodes, Fraction(x, unit)))
             values = np.tensordot(basis, values, axes=1)
         if any(value.denominator > 1 for value in values):
             return None
