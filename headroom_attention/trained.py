@@ -89,8 +89,7 @@ def runs(
     for key, wanted in (where or {}).items():
         known = sorted(set().union(*settings.values()))
         if key not in known:
-            near = [one for one in known if one.endswith(f".{key}")]
-            near = near or difflib.get_close_matches(key, known, n=1)
+            near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
             remedy = (
                 f"did you mean {near[0]}?"
                 if near

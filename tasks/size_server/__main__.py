@@ -70,6 +70,7 @@ POLL_S = 0.02
 """The time between two checks for children that have exited."""
 
 Request = Mapping[str, Any]
+Answer = dict[str, Any]
 
 
 class Server:
@@ -107,39 +108,35 @@ class Server:
                     self._handle(json.loads(line))
 
     def _handle(self, request: Request) -> None:
-        answer: dict[str, Any] | None
-        try:
-            match request["op"]:
-                case "size":
-                    answer = {"size": size(request["config"], self._polynomials.counts)}
-                case "speed":
-                    answer = {"flops_per_second": flops_per_second()}
-                case "data":
-                    config = request["config"]
-                    # This imports the task's modules in the server, so that forked jobs need not.
-                    data = data_of(parse(config))
-                    self._fork_answer(request, lambda: _about(data, config))
-                    answer = None  # the child answers
-                case "import":
-                    self._fork_answer(request, lambda: _imported(request))
-                    answer = None
-                case "preload":
-                    preload(request.get("logger", ""))
-                    answer = {}
-                case "fork":
-                    answer = self._fork_job(request)
-                case "signal":
-                    self._signal(request["of"], request["signal"])
-                    answer = {}
-                case op:
-                    known = "size, speed, data, import, preload, fork or signal"
-                    raise UserError(f"op={op}: expected {known}.")
-        except Exception as error:  # a request that fails must not end the server
-            if not isinstance(error, UserError):
-                traceback.print_exc()
-            answer = {"error": message_of(error)}
-        if answer is not None:
-            self._answer({"id": request["id"], **answer})
+        self._answer(request, _result(lambda: self._process(request)))
+
+    def _process(self, request: Request) -> Answer | None:
+        """Return the answer to a request, or None if a child process answers it."""
+        match request["op"]:
+            case "size":
+                return {"size": size(request["config"], self._polynomials.counts)}
+            case "speed":
+                return {"flops_per_second": flops_per_second()}
+            case "data":
+                config = request["config"]
+                # This imports the task's modules in the server, so that forked jobs need not.
+                data = data_of(parse(config))
+                self._fork_answer(request, lambda: _about(data, config))
+                return None
+            case "import":
+                self._fork_answer(request, lambda: _imported(request))
+                return None
+            case "preload":
+                preload(request.get("logger", ""))
+                return {}
+            case "fork":
+                return self._fork_job(request)
+            case "signal":
+                self._signal(request["of"], request["signal"])
+                return {}
+            case op:
+                known = "size, speed, data, import, preload, fork or signal"
+                raise UserError(f"op={op}: expected {known}.")
 
     def _signal(self, job: int, number: int) -> None:
         # SIGKILL must also reach the processes that the job has started.
@@ -149,27 +146,24 @@ class Server:
             if request["id"] == job:
                 kill(pid, number)
 
-    def _answer(self, value: dict[str, Any]) -> None:
+    def _answer(self, request: Request, answer: Answer | None) -> None:
+        if answer is None:
+            return
+        line = json.dumps({"id": request["id"], **answer}) + "\n"
         # The client may have ended. The jobs continue without it.
         with contextlib.suppress(BrokenPipeError):
-            os.write(self._answers, json.dumps(value).encode() + b"\n")
+            os.write(self._answers, line.encode())
 
-    def _fork_answer(
-        self, request: Request, work: Callable[[], dict[str, Any]]
-    ) -> None:
+    def _fork_answer(self, request: Request, work: Callable[[], Answer]) -> None:
         """Answer in a child process, because reading a corpus or a model may start threads."""
 
         def ask() -> int:
-            try:
-                answer = work()
-            except (UserError, OSError) as error:
-                answer = {"error": str(error)}
-            self._answer({"id": request["id"], **answer})
+            self._answer(request, _result(work))
             return 0
 
         self._fork(request, ask)
 
-    def _fork_job(self, request: Request) -> dict[str, Any]:
+    def _fork_job(self, request: Request) -> Answer:
         def job() -> int:
             os.close(self._answers)
             os.environ.update(request.get("environment") or {})
@@ -198,22 +192,30 @@ class Server:
                 request = self._children.pop(pid)
                 code = os.waitstatus_to_exitcode(status)
                 if request["op"] == "fork":
-                    self._answer({"id": request["id"], "exited": code})
+                    self._answer(request, {"exited": code})
                 elif code:
                     text = f"the process that should answer exited with code {code}"
-                    self._answer(
-                        {"id": request["id"], "error": f"{text}; see its stderr."}
-                    )
+                    self._answer(request, {"error": f"{text}; see its stderr."})
 
 
-def _imported(request: Request) -> dict[str, Any]:
+def _result(work: Callable[[], Answer | None]) -> Answer | None:
+    """Return what `work` returns, or an answer that describes the error that it raises."""
+    try:
+        return work()
+    except Exception as error:  # a request that fails must not end the server
+        if not isinstance(error, UserError | OSError):
+            traceback.print_exc()
+        return {"error": message_of(error)}
+
+
+def _imported(request: Request) -> Answer:
     # Imported here, because few sweeps need the libraries of this module.
     from tasks.export.published import import_folder
 
     return {"run": import_folder(Path(request["folder"]), Path(request["outputs"]))}
 
 
-def _about(data: TaskData, config: Mapping[str, Any]) -> dict[str, Any]:
+def _about(data: TaskData, config: Mapping[str, Any]) -> Answer:
     digest, describe = data.source()
     named = {**config, "data": {**config["data"], "digest": digest}}
     return {
