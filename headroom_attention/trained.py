@@ -89,8 +89,7 @@ def runs(
     for key, wanted in (where or {}).items():
         known = sorted(set().union(*settings.values()))
         if key not in known:
-            near = [one for one in known if one.endswith(f".{key}")]
-            near = near or difflib.get_close_matches(key, known, n=1)
+            near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
             remedy = (
                 f"did you mean {near[0]}?"
                 if near
@@ -183,13 +182,11 @@ class Run:
 
         if not changes:
             return recorded_config(self._run)
+        from sweeper.plan.compose import set_value
+
         config = copy.deepcopy(self.config)
         for key, value in changes.items():
-            *path, last = key.split(".")
-            section = config
-            for name in path:
-                section = section.setdefault(name, {})
-            section[last] = value
+            set_value(key, value, config)
         return parse(config)
 
     def metrics(self) -> dict[str, float]:

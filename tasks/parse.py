@@ -61,7 +61,8 @@ def checked(schema: type[Section], config: Mapping[str, Any], path: str = "") ->
         if not problems:
             return section
 
-    first, *others = problems
+    # A value that fits no type of a union has a problem for each type.
+    first, *others = reversed({one.key: one for one in reversed(problems)}.values())
     remedy = first.remedy
     if others:
         remedy += f". Also correct {', '.join(other.key for other in others)}"

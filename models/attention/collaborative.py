@@ -53,7 +53,7 @@ class CollaborativeAttention(nn.Module):
         super().__init__()
         self.heads, self.head_size, self.dropout = heads, head_size, dropout
         width = heads * head_size
-        shared_size = width if shared_size is None else shared_size
+        shared_size = shared_size or width
         self.query = nn.Linear(embedding_size, shared_size, bias=False)
         self.key = nn.Linear(embedding_size, shared_size, bias=False)
         self.mixing = nn.Parameter(torch.empty(heads, shared_size))

@@ -32,7 +32,7 @@ class DecoupledAttention(nn.Module):
         value_size: int | None = None,
     ) -> None:
         super().__init__()
-        value_size = head_size if value_size is None else value_size
+        value_size = value_size or head_size
         self.heads, self.head_size, self.value_size = heads, head_size, value_size
         self.dropout = dropout
         self.rotary_size = head_size  # rotary positions rotate whole heads

@@ -57,7 +57,7 @@ class LatentAttention(nn.Module):
             raise ValueError(
                 f"rotary position encoding needs an even rotary_size, not {rotary_size}"
             )
-        value_size = head_size if value_size is None else value_size
+        value_size = value_size or head_size
         self.heads, self.head_size, self.value_size = heads, head_size, value_size
         self.latent_size, self.rotary_size = latent_size, rotary_size
         self.dropout = dropout

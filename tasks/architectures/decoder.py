@@ -2,26 +2,23 @@
 
 import inspect
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Annotated, Literal
 
 from models.head_sizes import distinct_sizes
 from models.transformer import Decoder
-from sweeper.store import registry
-from sweeper.store.errors import UserError
 from tasks.config.architecture import KEY, TransformerSection, variant
-from tasks.config.schema import Problem, given, spelled
+from tasks.config.schema import Flag, Problem, given, spelled
 
-OPTIONS = (
-    *(
-        "position_encoding",
-        "rotary_base",
-        "rotary_size",
-        "normalisation",
-        "feedforward",
-    ),
-    *("biases", "scale_embeddings", "tie_embeddings"),
-)
+OPTIONS = {
+    "position_encoding",
+    "rotary_base",
+    "rotary_size",
+    "normalisation",
+    "feedforward",
+    "biases",
+    "scale_embeddings",
+    "tie_embeddings",
+}
 
 
 class DecoderSection(TransformerSection):
@@ -38,27 +35,24 @@ class DecoderSection(TransformerSection):
     ] = None
     normalisation: Literal["layer", "rms"] = "layer"
     feedforward: Literal["plain", "gated"] = "plain"
-    biases: Annotated[bool, given("true or false", True)] = True
-    scale_embeddings: Annotated[bool, given("true or false", True)] = True
+    biases: Flag = True
+    scale_embeddings: Flag = True
 
     def problems(self, path: str = "") -> Iterator[Problem]:
         yield from super().problems(path)
         encoding = f"{path}.position_encoding={self.position_encoding}"
         if self.position_encoding != "rotary":
             for key in ("rotary_base", "rotary_size"):
-                value, default = (
-                    getattr(self, key),
-                    type(self).model_fields[key].default,
-                )
+                value = getattr(self, key)
+                default = type(self).model_fields[key].default
                 if value != default:
                     expected = f"{spelled(default)}, since {encoding} ignores this key"
                     remedy = f"leave it out, or set {path}.position_encoding=rotary"
                     yield Problem(f"{path}.{key}", value, expected, remedy)
             return
         if not supports_rotary(variant(self.attention.name)):
-            others = filter(_supports_rotary, registry.names(registry.ATTENTION))
             expected = f"a variant that supports {encoding}"
-            remedy = f"choose one of {', '.join(others)}, or {path}.position_encoding=sinusoidal"
+            remedy = f"choose model/attention=multi_head, or {path}.position_encoding=sinusoidal"
             yield Problem(KEY, self.attention.name, expected, remedy)
             return
         # Latent attention rotates extra dimensions. Their number is an option of the variant.
@@ -76,17 +70,10 @@ class DecoderSection(TransformerSection):
             yield Problem(key, odd[0], expected, remedy)
 
     def build(self, vocabulary_size: int) -> Decoder:
-        options = {key: getattr(self, key) for key in OPTIONS}
+        options = self.model_dump(include=OPTIONS)
         return Decoder(vocabulary_size=vocabulary_size, **options, **self.options())
 
 
 def supports_rotary(attention: type) -> bool:
     """Return whether an attention class supports rotary positions."""
     return "rotation" in inspect.signature(attention.forward).parameters  # type: ignore[attr-defined]
-
-
-def _supports_rotary(name: str) -> bool:
-    # Do not suggest the variant of a plugin that fails to import.
-    with suppress(UserError):
-        return supports_rotary(variant(name))
-    return False

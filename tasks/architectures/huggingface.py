@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from models.language_model import LanguageModel
 from sweeper.store.errors import UserError, invalid_value, sanitize
-from tasks.config.architecture import Architecture
-from tasks.config.schema import given, spelled, whole
+from tasks.config.architecture import Architecture, Dropout, Layers
+from tasks.config.schema import Flag, given, spelled, whole
 
 try:
     import transformers
@@ -35,8 +35,12 @@ NAMES = {
     "activation": ("hidden_act", "hidden_activation", "activation_function"),
     "tie_embeddings": ("tie_word_embeddings",),
     "dropout": (
-        *("attention_dropout", "dropout", "hidden_dropout"),
-        *("attn_pdrop", "embd_pdrop", "resid_pdrop"),
+        "attention_dropout",
+        "dropout",
+        "hidden_dropout",
+        "attn_pdrop",
+        "embd_pdrop",
+        "resid_pdrop",
     ),
 }
 OURS = {name: key for key, names in NAMES.items() for name in names}
@@ -57,11 +61,11 @@ class HuggingFaceSection(Architecture):
     # Some models fail on the meta device, because they read values of tensors or need autocast.
     counted_on: ClassVar[str] = "cpu"
     type: str
-    layers: Annotated[int, whole(1, 1024, 6)]
+    layers: Layers
     feedforward_size: Annotated[int | None, whole(1, 2**22, 1024, null=True)]
     activation: Literal["relu", "gelu", "silu"] | None
-    tie_embeddings: Annotated[bool, given("true or false", True)]
-    dropout: Annotated[float, given("a number at least 0 and below 1", 0.1, ge=0, lt=1)]
+    tie_embeddings: Flag
+    dropout: Dropout
     options: Annotated[dict[str, Any], given("keys of the config of model.type", {})]
 
     @property

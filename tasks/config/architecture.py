@@ -12,13 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import PlainValidator, create_model
+from pydantic import Field, create_model
 from torch import nn
 
 from models.head_sizes import HeadSize, distinct_sizes
 from sweeper.store import registry
 from sweeper.store.errors import SYNONYMS, invalid_value
-from tasks.config.schema import Problem, Section, extended, given, spelled, whole
+from tasks.config.schema import Flag, Problem, Section, extended, given, spelled, whole
 
 KEY = "model.attention.name"
 # The keyword arguments that every variant takes. Any other keyword argument is an option.
@@ -35,9 +35,7 @@ class AttentionSection(Section):
 
         Its signature is `builder(embedding_size, heads, head_size, *, bias, dropout)`.
         """
-        options = {
-            key: getattr(self, key) for key in type(self).model_fields if key != "name"
-        }
+        options = self.model_dump(exclude={"name"})
         return functools.partial(variant(self.name), **options)
 
 
@@ -82,7 +80,6 @@ def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
 
     options: dict[str, Any] = {}
     for key, parameter in own.items():
-        required = parameter.default is parameter.empty
         if key not in hints:
             expected = f"a type annotation for its option {key}"
             remedy = "write for example `value_size: int | None = None`"
@@ -91,36 +88,21 @@ def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
         is_size = hints[key] in (int, int | None)
         kind = "a whole number of at least 1" if is_size else "a value"
         null = ", or null," if hints[key] == int | None else ""
-        field = given(
-            f"{kind}{null} for the option {key} of the attention {name}",
-            (8 if is_size else "VALUE") if required else parameter.default,
-            **({"ge": 1} if is_size else {}),
-        )
-        options[key] = (
-            Annotated[hints[key], field],
-            ... if required else parameter.default,
-        )
+        expected = f"{kind}{null} for the option {key} of the attention {name}"
+        example = 8 if is_size else "VALUE"
+        default = ...  # pydantic's word for a required key
+        if parameter.default is not parameter.empty:
+            example = default = parameter.default
+        limits = {"ge": 1} if is_size else {}
+        field = given(expected, example, **limits)
+        options[key] = (Annotated[hints[key], field], default)
     return create_model("AttentionSection", __base__=AttentionSection, **options)
 
 
-_LARGEST_HEAD = 65_536
-
-
-def _head_size(value: Any) -> Any:
-    """Return `value` if it is None or a head size (see `models.head_sizes`).
-
-    Otherwise, raise ValueError.
-    """
-    if value is None:
-        return None
-    layers = value if isinstance(value, list) else [value]
-    sizes = [layer if isinstance(layer, list) else [layer] for layer in layers]
-    flat = [size for of_layer in sizes for size in of_layer]
-    if not sizes or not all(sizes) or any(type(size) is not int for size in flat):
-        raise ValueError("not a head size")
-    if not all(1 <= size <= _LARGEST_HEAD for size in flat):
-        raise ValueError("out of range")
-    return value
+# Annotate sizes and lists of sizes with their limits.
+_Size = Annotated[int, Field(ge=1, le=65_536)]
+_SizesOfLayer = Annotated[list[_Size], Field(min_length=1)]
+_SizesByLayer = Annotated[list[_SizesOfLayer | _Size], Field(min_length=1)]
 
 
 class Architecture(Section, ABC):
@@ -132,11 +114,10 @@ class Architecture(Section, ABC):
     embedding_size: Annotated[int, whole(1, 65_536, 256)]
     heads: Annotated[int, whole(1, 65_536, 8)]
     head_size: Annotated[
-        HeadSize | None,
-        PlainValidator(_head_size),
+        _SizesByLayer | _Size | None,
         given(
-            f"null (embedding_size / heads), a whole number from 1 to {_LARGEST_HEAD}, or a list "
-            "with one entry for each layer (a number, or a list of one number for each head)",
+            "null (embedding_size / heads), a whole number from 1 to 65536, or a list with one "
+            "entry for each layer (a number, or a list of one number for each head)",
             32,
         ),
     ]
@@ -172,11 +153,8 @@ class Architecture(Section, ABC):
         return isinstance(sizes, list) and any(isinstance(one, list) for one in sizes)
 
     def problems(self, path: str = "") -> Iterator[Problem]:
-        key, sizes, layers = (
-            f"{path}.head_size",
-            self.head_size,
-            getattr(self, "layers", None),
-        )
+        key, sizes = f"{path}.head_size", self.head_size
+        layers = getattr(self, "layers", None)
         if sizes is None and self.embedding_size % self.heads:
             size = f"{path}.embedding_size={self.embedding_size}"
             near = max(
@@ -194,13 +172,11 @@ class Architecture(Section, ABC):
             yield Problem(
                 key, sizes, expected, f"set {key}={(sizes * layers)[:layers]}"
             )
-        elif wrong_layers := [
+        elif wrong := [
             s for s in sizes if isinstance(s, list) and len(s) != self.heads
         ]:
             expected = f"one size for each of the {self.heads} heads in a layer's list"
-            whole_layer = (wrong_layers[0] * self.heads)[: self.heads]
-            remedy = f"replace {wrong_layers[0]}, for example by {whole_layer}"
-            yield Problem(key, sizes, expected, remedy)
+            yield Problem(key, sizes, expected, f"correct {wrong[0]}")
 
     @abstractmethod
     def build(self, *inputs: Any, **options: Any) -> nn.Module:
@@ -252,30 +228,33 @@ class WithAttention(Architecture):
             yield Problem(f"{path}.head_size", sizes, expected, remedy)
 
 
+Layers = Annotated[int, whole(1, 1024, 6)]
+Dropout = Annotated[float, given("a number at least 0 and below 1", 0.1, ge=0, lt=1)]
+
+
 class TransformerSection(WithAttention):
     """The section `model` of a Transformer."""
 
-    layers: Annotated[int, whole(1, 1024, 6)]
+    layers: Layers
     feedforward_size: Annotated[int, whole(1, 2**22, 1024)]
     activation: Literal["relu", "gelu", "silu"]
-    tie_embeddings: Annotated[bool, given("true or false", True)]
-    dropout: Annotated[float, given("a number at least 0 and below 1", 0.1, ge=0, lt=1)]
+    tie_embeddings: Flag
+    dropout: Dropout
 
     def options(self) -> dict[str, Any]:
         """Return the constructor arguments that all Transformers in models/ share.
 
         The vocabulary size is left out, because it is an argument of `build`.
         """
-        named = (
+        own = {
             "layers",
             "embedding_size",
             "heads",
             "feedforward_size",
             "activation",
             "dropout",
-        )
-        own = {key: getattr(self, key) for key in named}
-        return own | {
+        }
+        return self.model_dump(include=own) | {
             "head_size": self.resolved_head_size,
             "attention": self.attention.builder(),
         }

@@ -4,7 +4,7 @@ import difflib
 import functools
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -70,6 +70,10 @@ def given(expected: str, example: Any, **limits: Any) -> Any:
         limits: constraints of `pydantic.Field`, such as `gt=0`.
     """
     return Field(description=expected, examples=[example], **limits)
+
+
+Flag = Annotated[bool, given("true or false", True)]
+"""The type of a key that is true or false."""
 
 
 def spelled(value: Any) -> str:

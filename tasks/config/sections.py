@@ -4,12 +4,12 @@ Each task extends the section `task`, and each architecture the section `model`.
 """
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from tasks.config.architecture import Architecture
-from tasks.config.schema import Problem, Section, given, whole
+from tasks.config.schema import Flag, Problem, Section, given, whole
 
 
 class TaskSection(Section):
@@ -62,6 +62,14 @@ class HubSection(Section):
     ]
 
 
+_NEEDED: dict[str, dict[str, Any]] = {
+    "sample": {"sentences": 40_000, "competitors": 12, "directions": 128},
+    "local": {"root": "FOLDER"},
+    "hub": {"hub.path": "dvruette/lm1b"},
+}
+"""The keys that each source of text needs, with an example of each value."""
+
+
 class DataSection(Section):
     """The section `data`, which names the source of the text."""
 
@@ -79,21 +87,12 @@ class DataSection(Section):
     ]
 
     def problems(self, path: str = "") -> Iterator[Problem]:
-        needed = {
-            ("sample", "sentences"): (self.sentences, "a number of sentences", "40000"),
-            ("sample", "competitors"): (self.competitors, "a number of names", "12"),
-            ("sample", "directions"): (self.directions, "a number of families", "128"),
-            ("local", "root"): (self.root, "the folder that holds the text", "FOLDER"),
-            ("hub", "hub.path"): (
-                self.hub.path,
-                "the id of a dataset",
-                "dvruette/lm1b",
-            ),
-        }
-        for (source, name), (value, expected, example) in needed.items():
-            if source == self.source and value is None:
-                key, why = f"{path}.{name}", f"{expected}, since {path}.source={source}"
-                yield Problem(key, "null", why, f"set {key}={example}")
+        values = {**dict(self), "hub.path": self.hub.path}
+        for name, example in _NEEDED[self.source].items():
+            if values[name] is None:
+                key = f"{path}.{name}"
+                expected = f"a value, since {path}.source={self.source} needs one"
+                yield Problem(key, "null", expected, f"set {key}={example}")
         if self.directions and self.competitors and self.directions <= self.competitors:
             key, least = f"{path}.directions", f"{path}.competitors={self.competitors}"
             expected = f"more than {least}, since the names in a text come from different families"
@@ -138,7 +137,7 @@ class TrainerSection(Section):
     precision: Literal["32-true", "64-true", "bf16-mixed"]
     compile: Annotated[bool, given("true or false", False)]
     # The default is for older records, which lack this key.
-    cuda_graph: Annotated[bool, given("true or false", True)] = True
+    cuda_graph: Flag = True
     accelerator: Literal["auto", "cpu", "gpu"]
     devices: Annotated[int, whole(1, 1024, 1)]
     num_nodes: Annotated[int, whole(1, 1024, 1)]

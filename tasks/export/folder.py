@@ -121,38 +121,61 @@ def _card(run: Run, architecture: str) -> str:
     """Return the model card of a run, with its metrics and config."""
     record, result = run.record(), run.result() or {}
     task = record.config["task"]
+    metadata = yaml.safe_dump(_metadata(run), sort_keys=False)
+    metrics = [
+        f"| {name} | {value:.6g} |" for name, value in result.get("metrics", {}).items()
+    ]
     config = [
-        (key, value)
+        f"| {key} | {json.dumps(value)} |"
         for key, value in leaves(record.config).items()
         if value is not None
     ]
-    lines = [
-        *("---", yaml.safe_dump(_metadata(run), sort_keys=False), "---"),
-        f"# {run.id}",
-        *(
-            "",
-            "A small model that Headroom trained to compare sizes of attention heads.",
-            "",
-        ),
-        *("```python", f"from transformers import {architecture}", ""),
-        *(f'model = {architecture}.from_pretrained("DIR")', "```", ""),
-        *("## Measured", "", "| metric | value |", "| --- | --- |"),
-        *(
-            f"| {name} | {value:.6g} |"
-            for name, value in result.get("metrics", {}).items()
-        ),
-        *([_measured_rows(task)] if task["name"] == "lm1b" else []),
-        *("", "## Config", "", "| key | value |", "| --- | --- |"),
-        *(f"| {key} | {json.dumps(value)} |" for key, value in config),
-    ]
-    return "\n".join([*lines, f"\nWeights: sha256 {result.get('weights_sha256')}.\n"])
+    rows = [_measured_rows(task)] if task["name"] == "lm1b" else []
+    return _CARD.format(
+        metadata=metadata,
+        run=run.id,
+        architecture=architecture,
+        measured="\n".join([*metrics, *rows]),
+        config="\n".join(config),
+        weights=result.get("weights_sha256"),
+    )
+
+
+_CARD = """\
+---
+{metadata}
+---
+# {run}
+
+A small model that Headroom trained to compare sizes of attention heads.
+
+```python
+from transformers import {architecture}
+
+model = {architecture}.from_pretrained("DIR")
+```
+
+## Measured
+
+| metric | value |
+| --- | --- |
+{measured}
+
+## Config
+
+| key | value |
+| --- | --- |
+{config}
+
+Weights: sha256 {weights}.
+"""
 
 
 def _measured_rows(task: Mapping[str, Any]) -> str:
     first, last = task.get("marks", (PAD, END))
-    what, of = (
-        ("A row of sentences", "each") if task.get("joined") else ("A sentence", "it")
-    )
+    what, of = "A sentence", "it"
+    if task.get("joined"):
+        what, of = "A row of sentences", "each"
     return (
         f"\n{what} is tested with token {first} before it and token {last} after {of}; the "
         "tokenizer adds neither."

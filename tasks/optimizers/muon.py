@@ -20,27 +20,27 @@ def optimizer(module: Any, section: OptimizerSection) -> Optimizer:
     """
     embeddings = {id(weight) for weight in module.embedding_parameters()}
     # Leave out biases by name, because the content bias of collaborative attention is a matrix.
-    trained = [
-        weight
+    matrices = {
+        name: weight
         for name, weight in module.named_parameters()
-        if weight.requires_grad and not name.endswith("bias")
-    ]
-    outside = [weight for weight in trained if id(weight) not in embeddings]
-    matrices = [weight for weight in outside if weight.ndim == 2]
+        if weight.requires_grad
+        and weight.ndim == 2
+        and not name.endswith("bias")
+        and id(weight) not in embeddings
+    }
     if not matrices:
         expected = "a model with matrices between its embeddings and its outputs"
         raise invalid_value(
             "optimizer.name", "muon", expected, "choose optimizer=inverse_sqrt"
         )
 
-    for_muon = {id(weight) for weight in matrices}
     muon = Muon(
-        matrices,
+        matrices.values(),
         lr=section.learning_rate,
         weight_decay=section.weight_decay,
         adjust_lr_fn="match_rms_adamw",
     )
-    rest = [(name, p) for name, p in module.named_parameters() if id(p) not in for_muon]
+    rest = [one for one in module.named_parameters() if one[0] not in matrices]
     return Together([muon, adamw.of(rest, section)])
 
 

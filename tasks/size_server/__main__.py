@@ -18,14 +18,15 @@ and W&B unless "logger" is "none". "signal" sends a signal to the job that the r
 "of" started.
 
 After stdin ends, the server exits as soon as its last job has ended. It has one thread and never
-uses a GPU, so that forking is safe.
+uses a GPU, so that forking is safe. The client sets environment variables, such as OMP_NUM_THREADS,
+that keep numeric libraries from starting threads.
 """
 
 import contextlib
 import importlib
 import json
 import os
-import selectors
+import select
 import signal
 import sys
 import traceback
@@ -40,18 +41,7 @@ from tasks.process import command_line, freeze_gc
 if __name__ == "__main__":
     command_line("tasks.size_server", __doc__).parse_args()
 
-# Numeric libraries read these variables when they are imported. They must not start threads here,
-# because a fork does not copy threads.
-for _name in (
-    "OMP_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "RAYON_NUM_THREADS",
-):
-    os.environ.setdefault(_name, "1")
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-
-from sweeper.store.code import loaded_code  # noqa: E402
+from sweeper.store.code import loaded_code
 
 # Read the source code now, before somebody edits it. Forked jobs record this copy.
 loaded_code()
@@ -66,20 +56,21 @@ try:
         from tasks.size_server.sizes import CountPolynomials, counts, size
         from tasks.size_server.speed import flops_per_second
         from tasks.training.causes import message_of
-except (OSError, MemoryError) as lacking:
-    # The system's limits are too low. This is no bug, so print no traceback.
-    sys.exit(
-        f"error: PyTorch cannot be loaded ({lacking}); raise the limits that `ulimit -a` shows."
-    )
-except ImportError as lacking:
-    if str(lacking.name).startswith(("sweeper", "models", "tasks")):
+except (ImportError, OSError, MemoryError) as lacking:
+    # An error in our own code needs its traceback. Other errors are no bugs of this project.
+    module = str(getattr(lacking, "name", ""))
+    if module.startswith(("sweeper", "models", "tasks")):
         raise
     sys.exit(
         f"error: PyTorch cannot be loaded ({lacking}); install PyTorch again, or raise the limits "
         "that `ulimit -a` shows."
     )
 
+POLL_S = 0.02
+"""The time between two checks for children that have exited."""
+
 Request = Mapping[str, Any]
+Answer = dict[str, Any]
 
 
 class Server:
@@ -93,15 +84,6 @@ class Server:
         os.dup2(2, 1)
         # Map the pid of each child to the request for which it was forked.
         self._children: dict[int, Request] = {}
-        self._selector = selectors.DefaultSelector()
-        self._wake, wake = os.pipe()
-        os.set_blocking(self._wake, False)
-        os.set_blocking(wake, False)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._private = (self._wake, wake)
-        self._selector.register(0, selectors.EVENT_READ)
-        self._selector.register(self._wake, selectors.EVENT_READ)
 
     @cached_property
     def _polynomials(self) -> CountPolynomials:
@@ -115,102 +97,87 @@ class Server:
         """Answer requests until stdin has ended and all children have exited."""
         rest, listening = b"", True
         while listening or self._children:
-            for key, _ in self._selector.select():
-                data = os.read(key.fd, 1 << 16)
-                if key.fd == self._wake:
-                    self._reap()
-                elif data:
-                    *lines, rest = (rest + data).split(b"\n")
-                    for line in filter(None, lines):
-                        self._handle(json.loads(line))
-                else:
-                    self._selector.unregister(key.fd)
-                    listening = False
+            wait_s = POLL_S if self._children else None
+            readable, _, _ = select.select([0] if listening else [], [], [], wait_s)
+            self._reap()
+            if readable:
+                data = os.read(0, 1 << 16)
+                listening = bool(data)
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    self._handle(json.loads(line))
 
     def _handle(self, request: Request) -> None:
-        answer: dict[str, Any] | None
-        try:
-            match request["op"]:
-                case "size":
-                    answer = {"size": size(request["config"], self._polynomials.counts)}
-                case "speed":
-                    answer = {"flops_per_second": flops_per_second()}
-                case "data":
-                    config = request["config"]
-                    # This imports the task's modules in the server, so that forked jobs need not.
-                    data = data_of(parse(config))
-                    self._fork_answer(request, lambda: _about(data, config))
-                    answer = None  # the child answers
-                case "import":
-                    self._fork_answer(request, lambda: _imported(request))
-                    answer = None
-                case "preload":
-                    preload(request.get("logger", ""))
-                    answer = {}
-                case "fork":
-                    answer = self._fork_job(request)
-                case "signal":
-                    pids = [
-                        p
-                        for p, asked in self._children.items()
-                        if asked["id"] == request["of"]
-                    ]
-                    # A pid cannot be reused before _reap has waited for its process.
-                    for pid in pids:
-                        # SIGKILL must also reach the processes that the job has started.
-                        kill = (
-                            os.killpg
-                            if request["signal"] == signal.SIGKILL
-                            else os.kill
-                        )
-                        kill(pid, request["signal"])
-                    answer = {}
-                case op:
-                    known = "size, speed, data, import, preload, fork or signal"
-                    raise UserError(f"op={op}: expected {known}.")
-        except Exception as error:  # a request that fails must not end the server
-            if not isinstance(error, UserError):
-                traceback.print_exc()
-            answer = {"error": message_of(error)}
-        if answer is not None:
-            self._answer({"id": request["id"], **answer})
+        self._answer(request, _result(lambda: self._process(request)))
 
-    def _answer(self, value: dict[str, Any]) -> None:
+    def _process(self, request: Request) -> Answer | None:
+        """Return the answer to a request, or None if a child process answers it."""
+        match request["op"]:
+            case "size":
+                return {"size": size(request["config"], self._polynomials.counts)}
+            case "speed":
+                return {"flops_per_second": flops_per_second()}
+            case "data":
+                config = request["config"]
+                # This imports the task's modules in the server, so that forked jobs need not.
+                data = data_of(parse(config))
+                self._fork_answer(request, lambda: _about(data, config))
+                return None
+            case "import":
+                self._fork_answer(request, lambda: _imported(request))
+                return None
+            case "preload":
+                preload(request.get("logger", ""))
+                return {}
+            case "fork":
+                return self._fork_job(request)
+            case "signal":
+                self._signal(request["of"], request["signal"])
+                return {}
+            case op:
+                known = "size, speed, data, import, preload, fork or signal"
+                raise UserError(f"op={op}: expected {known}.")
+
+    def _signal(self, job: int, number: int) -> None:
+        # SIGKILL must also reach the processes that the job has started.
+        kill = os.killpg if number == signal.SIGKILL else os.kill
+        for pid, request in self._children.items():
+            # The pid cannot belong to another process before _reap has waited for this one.
+            if request["id"] == job:
+                kill(pid, number)
+
+    def _answer(self, request: Request, answer: Answer | None) -> None:
+        if answer is None:
+            return
+        line = json.dumps({"id": request["id"], **answer}) + "\n"
         # The client may have ended. The jobs continue without it.
         with contextlib.suppress(BrokenPipeError):
-            os.write(self._answers, json.dumps(value).encode() + b"\n")
+            os.write(self._answers, line.encode())
 
-    def _fork_answer(
-        self, request: Request, work: Callable[[], dict[str, Any]]
-    ) -> None:
+    def _fork_answer(self, request: Request, work: Callable[[], Answer]) -> None:
         """Answer in a child process, because reading a corpus or a model may start threads."""
 
         def ask() -> int:
-            try:
-                answer = work()
-            except (UserError, OSError) as error:
-                answer = {"error": str(error)}
-            self._answer({"id": request["id"], **answer})
+            self._answer(request, _result(work))
             return 0
 
-        self._fork(request, ask, close=())
+        self._fork(request, ask)
 
-    def _fork_job(self, request: Request) -> dict[str, Any]:
+    def _fork_job(self, request: Request) -> Answer:
         def job() -> int:
+            os.close(self._answers)
             os.environ.update(request.get("environment") or {})
             module = importlib.import_module(f"tasks.{request['target']}")
             return module.main(request["argument"])
 
-        return {"pid": self._fork(request, job, close=(self._answers,))}
+        return {"pid": self._fork(request, job)}
 
-    def _fork(
-        self, request: Request, work: Callable[[], int], close: tuple[int, ...]
-    ) -> int:
+    def _fork(self, request: Request, work: Callable[[], int]) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
         pid = forked()
         if pid == 0:
-            become_job(work, log=request.get("log"), close=(*self._private, *close))
+            become_job(work, log=request.get("log"))
         # The child also makes itself the leader of a process group. Do it here too, because the
         # client may signal the group before the child has run.
         with contextlib.suppress(OSError):
@@ -225,22 +192,30 @@ class Server:
                 request = self._children.pop(pid)
                 code = os.waitstatus_to_exitcode(status)
                 if request["op"] == "fork":
-                    self._answer({"id": request["id"], "exited": code})
+                    self._answer(request, {"exited": code})
                 elif code:
                     text = f"the process that should answer exited with code {code}"
-                    self._answer(
-                        {"id": request["id"], "error": f"{text}; see its stderr."}
-                    )
+                    self._answer(request, {"error": f"{text}; see its stderr."})
 
 
-def _imported(request: Request) -> dict[str, Any]:
+def _result(work: Callable[[], Answer | None]) -> Answer | None:
+    """Return what `work` returns, or an answer that describes the error that it raises."""
+    try:
+        return work()
+    except Exception as error:  # a request that fails must not end the server
+        if not isinstance(error, UserError | OSError):
+            traceback.print_exc()
+        return {"error": message_of(error)}
+
+
+def _imported(request: Request) -> Answer:
     # Imported here, because few sweeps need the libraries of this module.
     from tasks.export.published import import_folder
 
     return {"run": import_folder(Path(request["folder"]), Path(request["outputs"]))}
 
 
-def _about(data: TaskData, config: Mapping[str, Any]) -> dict[str, Any]:
+def _about(data: TaskData, config: Mapping[str, Any]) -> Answer:
     digest, describe = data.source()
     named = {**config, "data": {**config["data"], "digest": digest}}
     return {

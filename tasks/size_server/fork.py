@@ -78,23 +78,18 @@ def import_lightning() -> None:
         sys.meta_path.remove(finder)
 
 
-def become_job(
-    work: Callable[[], int], *, log: str | None, close: tuple[int, ...]
-) -> NoReturn:
+def become_job(work: Callable[[], int], *, log: str | None) -> NoReturn:
     """Turn this forked process into a job: call `work`, and exit with the code that it returns.
 
     The job does not keep the server's signal handlers, process group and exit handlers.
 
     Args:
         log: the file for the job's output, until `work` redirects the output.
-        close: file descriptors of the server that the job closes.
     """
     code = 1
     try:
         # Lead a new process group. Ctrl-C does not reach it, and the server can kill all of it.
         os.setpgid(0, 0)
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         for target, path in ((0, os.devnull), (1, log), (2, log)):
@@ -102,8 +97,6 @@ def become_job(
                 opened = os.open(path, os.O_RDONLY if target == 0 else _APPEND, 0o600)
                 os.dup2(opened, target)
                 os.close(opened)
-        for descriptor in close:
-            os.close(descriptor)
         code = work()
     except SystemExit as error:
         code = (

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import torch
 
 from models.head_sizes import total_width
@@ -96,68 +97,67 @@ class CountPolynomials:
         another model.
         """
         origin = next(iter(built))
-        axes = zip(origin, NODES.values(), strict=True)
-        nodes = [[x * times for times in multiples] for x, multiples in axes]
-        larger, at = tuple(BEYOND * x for x in origin), {}
+
+        def count(place: Place) -> Counts:
+            sizes = dict(zip(NODES, place, strict=True))
+            model = run.model.model_copy(update=sizes)
+            return self._build(run.model_copy(update={"model": model}))
+
+        larger = _multiplied(origin, [BEYOND] * len(origin))
+        grid = itertools.product(*NODES.values())
         try:
-            for place in (*itertools.product(*nodes), larger):
-                model = run.model.model_copy(
-                    update=dict(zip(NODES, place, strict=True))
-                )
-                at[place] = self._build(run.model_copy(update={"model": model}))
+            found = Polynomials(
+                origin, [count(_multiplied(origin, node)) for node in grid]
+            )
+            checks = {**built, larger: count(larger)}
         except (UserError, ValueError):
             # The attention variant does not support one of these sizes.
             return None
-        checks = {**built, larger: at.pop(larger)}
-        found = Polynomials(nodes, at)
-        known = all(found.at(place) == counts for place, counts in checks.items())
-        return found if known else None
+        fits = all(found.at(place) == counts for place, counts in checks.items())
+        return found if fits else None
+
+
+def _multiplied(place: Place, multiples: Sequence[int]) -> Place:
+    return tuple(x * times for x, times in zip(place, multiples, strict=True))
 
 
 class Polynomials:
     """Polynomials in the dimensions of a model, one for each count.
 
-    They pass through the counts of the models on a grid of dimensions, the nodes.
+    Args:
+        origin: the dimensions that the numbers in NODES multiply.
+        on_grid: the counts of the models on the grid, in the order of `itertools.product`.
     """
 
-    def __init__(
-        self, nodes: Sequence[Sequence[int]], at_nodes: Mapping[Place, Counts]
-    ) -> None:
-        self._nodes, self._at_nodes = nodes, at_nodes
+    def __init__(self, origin: Place, on_grid: Sequence[Counts]) -> None:
+        self._origin, self._names = origin, list(on_grid[0])
+        rows = [list(counts.values()) for counts in on_grid]
+        # The first four axes are the dimensions in NODES, and the last is the name of the count.
+        # Python's integers do not overflow.
+        shape = (*map(len, NODES.values()), -1)
+        self._on_grid = np.array(rows, dtype=object).reshape(shape)
 
     def at(self, place: Place) -> Counts | None:
         """Return the counts of a model with the dimensions `place`.
 
         Return None if a polynomial's value is not a whole number.
         """
-        axes = [
-            _lagrange_basis(nodes, x)
-            for nodes, x in zip(self._nodes, place, strict=True)
-        ]
-        denominator = math.prod(scale for scale, _ in axes)
-        totals: Counter[str] = Counter()
-        for node, counts in self._at_nodes.items():
-            weight = math.prod(axis[x] for (_, axis), x in zip(axes, node, strict=True))
-            totals.update({name: weight * count for name, count in counts.items()})
-        if any(total % denominator for total in totals.values()):
+        values = self._on_grid
+        for nodes, x, unit in zip(NODES.values(), place, self._origin, strict=True):
+            basis = np.array(_lagrange_basis(nodes, Fraction(x, unit)))
+            values = np.tensordot(basis, values, axes=1)
+        if any(value.denominator > 1 for value in values):
             return None
-        return {name: total // denominator for name, total in totals.items()}
+        return dict(zip(self._names, map(int, values), strict=True))
 
 
-def _lagrange_basis(nodes: Sequence[int], x: int) -> tuple[int, dict[int, int]]:
-    """Return the values at x of Lagrange's basis polynomials, one for each node.
-
-    The values are fractions. Return their common denominator, and a dict from nodes to numerators.
-    """
-    others = {node: [other for other in nodes if other != node] for node in nodes}
-    apart = {node: math.prod(node - other for other in others[node]) for node in nodes}
-    denominator = math.lcm(*apart.values())
-    return denominator, {
-        node: denominator
-        // apart[node]
-        * math.prod(x - other for other in others[node])
-        for node in nodes
-    }
+def _lagrange_basis(nodes: Sequence[int], x: Fraction) -> list[Fraction]:
+    """Return the values at x of Lagrange's basis polynomials, one for each node."""
+    basis = []
+    for node in nodes:
+        factors = [(x - other) / (node - other) for other in nodes if other != node]
+        basis.append(math.prod(factors, start=Fraction(1)))
+    return basis
 
 
 def counts(run: RunConfig) -> dict[str, int]:
@@ -224,18 +224,15 @@ def size(
     attention = getattr(model, "attention", None)
     # Latent attention adds rotary dimensions to each head. Other variants have no such option.
     rotary = model.heads * getattr(attention, "rotary_size", 0)
-    heads: dict[str, int | float]
-    if (head_size := model.one_head_size) is not None:
-        heads = {"head_size": head_size, "width": model.heads * head_size + rotary}
-    else:
-        # Layers may differ in width, so return their mean.
-        assert isinstance(model, TransformerSection)
-        total = total_width(model.resolved_head_size, model.heads, model.layers)
-        whole, rest = divmod(total, model.layers)
-        heads = {"width": (total / model.layers if rest else whole) + rotary}
+    layers = getattr(model, "layers", 1)
+    total = total_width(model.resolved_head_size, model.heads, layers)
+    # Layers may differ in width, so return their mean.
+    mean_width = total / layers if total % layers else total // layers
+    one_size = model.one_head_size
     return {
         **found,
         "flops_per_token": 3 * flops // positions,
         "tokens": data_of(run).tokens_seen(run.trainer.steps),
-        **heads,
+        **({} if one_size is None else {"head_size": one_size}),
+        "width": mean_width + rotary,
     }

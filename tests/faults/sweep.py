@@ -220,7 +220,7 @@ def fork(work: Callable[[], int], log: Path) -> int:
     """Do this work in a new process with a group of its own; return its pid."""
     pid = os.fork()
     if pid == 0:
-        become_job(work, log=str(log), close=())
+        become_job(work, log=str(log))
     with suppress(OSError):
         os.setpgid(pid, pid)
     return pid

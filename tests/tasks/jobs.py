@@ -86,7 +86,7 @@ def run_job(run: Run, sabotage: Callable[[], None] = lambda: None) -> int:
             sabotage()
             return train.main(str(run.path))
 
-        become_job(work, log=str(log), close=())
+        become_job(work, log=str(log))
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 

@@ -20,8 +20,7 @@ SENTENCES = {
     ),
     "head sizes of two heads": (
         {"model.head_size": [5, [7, 11]]},
-        "expected one size for each of the 3 heads in a layer's list; "
-        "replace [7, 11], for example by [7, 11, 7].",
+        "expected one size for each of the 3 heads in a layer's list; correct [7, 11].",
     ),
     "unknown": ({"model.headsize": 4}, "write model.head_size."),
     "unlike anything": ({"model.zzz": 4}, "remove it."),
@@ -33,12 +32,16 @@ SENTENCES = {
             "model.attention": {"name": "collaborative"},
         },
         "model.attention.name=collaborative: expected a variant that supports "
-        "model.position_encoding=rotary; choose one of decoupled, grouped_query, latent, ",
+        "model.position_encoding=rotary; choose model/attention=multi_head, or ",
     ),
     "several values": (
         {"model.heads": [2, 4]},
         "model.heads=[2, 4]: expected a whole number from 1 to 65536; to sweep these values, "
         "use -m model.heads=2,4.",
+    ),
+    "no type of a union": (
+        {"trainer.micro_batches": "x"},
+        "a whole number from 1 to 1048576; set trainer.micro_batches=4.",
     ),
     "three at once": (
         {"seed": -1, "model.heads": 0, "model.layers": 0},

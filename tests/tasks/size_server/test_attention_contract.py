@@ -83,7 +83,7 @@ BREACHES = {
         "a type annotation for its option rank",
     ),
     "shapes": ("context = q @ k", "but it raised RuntimeError"),
-    "positions": ("context = v[..., :1, :]", "but it returned (1, 1, 17)"),
+    "positions": ("context = v[..., :1, :]", "but it returned (11, 1, 17)"),
     "not on meta": (f"{ATTEND}.numpy()", "but it raised "),
     "no batch": (
         "context = F.scaled_dot_product_attention(q[0], k[0], v[0])[None]",

@@ -28,7 +28,7 @@ def test_a_job_whose_log_is_on_a_full_disk_ends_instead_of_going_on_as_its_serve
         from tasks.size_server.fork import become_job
 
         if (pid := os.fork()) == 0:
-            become_job(lambda: print("a line") or 7, log="/dev/full", close=())
+            become_job(lambda: print("a line") or 7, log="/dev/full")
         print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     """
     assert python("-c", program).stdout == "7\n"
