@@ -31,8 +31,8 @@ FROM_AGENT = (
 )
 """Variables of `wandb agent` to remove, because they would give every run the same id."""
 
-Message = tuple[int, Mapping[str, float]] | int
-"""The step and the metrics of a row, or the exit code that ends the mirror."""
+Message = Mapping[str, float] | int
+"""A row of metrics, or the exit code that ends the mirror."""
 
 
 class Mirror:
@@ -48,27 +48,26 @@ class Mirror:
             )
             self._thread.start()
 
-    def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Queue a row of metrics."""
+    def log(self, row: Mapping[str, float]) -> None:
+        """Queue a row of metrics. Its key `step` is the number of the step."""
         if self._thread is not None:
-            self._messages.put((step, dict(values)))
+            self._messages.put(row)
 
     def finish(self, code: int) -> None:
         """Queue the exit code and wait until W&B has all rows, for at most FINISH_SECONDS."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            self._messages.put(code)
-            thread.join(FINISH_SECONDS)
-            if thread.is_alive():
-                later = "`wandb sync` can upload the rest"
-                _warn(f"it did not finish within {FINISH_SECONDS} s; {later}")
+        if self._thread is None:
+            return
+        self._messages.put(code)
+        self._thread.join(FINISH_SECONDS)
+        if self._thread.is_alive():
+            later = "`wandb sync` can upload the rest"
+            _warn(f"it did not finish within {FINISH_SECONDS} s; {later}")
 
     def _follow(self) -> None:
         try:
             run = start(self._section, self._run)
             while not isinstance(message := self._messages.get(), int):
-                step, values = message
-                run.log({**values, STEP: step})
+                run.log(_named(message))
             run.finish(exit_code=message)
         except BaseException as error:
             # W&B may raise anything, and must not stop the run.
@@ -122,7 +121,6 @@ def start(section: LoggerSection, run: Run) -> Any:
         ),
     }
 
-    offline = section.mode == "offline"
     try:
         started = wandb.init(**arguments)
     except wandb.errors.Error as error:
@@ -131,18 +129,21 @@ def start(section: LoggerSection, run: Run) -> Any:
         words = f"{message_of(error)}; `wandb sync` can upload its offline record later"
         _warn(words, "offline")
         wandb.teardown()  # otherwise W&B would reject the run's id as a duplicate
-        offline = True
         started = wandb.init(**{**arguments, "mode": "offline"})
 
     started.define_metric(STEP)
     started.define_metric("*", step_metric=STEP, step_sync=True)
-    if offline:
+    if started.offline:
         for row in _earlier_rows(run):
-            step = row.pop("step")
-            started.log({**row, STEP: step})
+            started.log(_named(row))
         for folder in earlier:
             shutil.rmtree(folder, ignore_errors=True)
     return started
+
+
+def _named(row: Mapping[str, float]) -> dict[str, float]:
+    """Return a row of metrics with W&B's name for the step."""
+    return {STEP if name == "step" else name: value for name, value in row.items()}
 
 
 def _earlier_rows(run: Run) -> list[dict[str, Any]]:
