@@ -246,7 +246,7 @@ class TaskModule(pl.LightningModule, ABC):
             self._sums[name] = self._sums.get(name, 0.0) + value.double()
 
     def on_validation_epoch_end(self) -> None:
-        self._log_exactly(self.measure("validation"))
+        self._log_metrics("validation")
 
     def on_test_epoch_start(self) -> None:
         self.on_validation_epoch_start()
@@ -255,7 +255,7 @@ class TaskModule(pl.LightningModule, ABC):
         self.validation_step(batch, batch_idx)
 
     def on_test_epoch_end(self) -> None:
-        self._log_exactly(self.measure("test"))
+        self._log_metrics("test")
 
     def measure(self, split: str) -> dict[str, float]:
         """Return the metrics of a split. All ranks must have scored their batches before."""
@@ -274,8 +274,8 @@ class TaskModule(pl.LightningModule, ABC):
             self.device.type, torch.bfloat16, enabled=half, cache_enabled=False
         )
 
-    def _log_exactly(self, metrics: Mapping[str, float]) -> None:
+    def _log_metrics(self, split: str) -> None:
         # pl.Trainer rounds a float to single precision, but keeps the type of a tensor.
-        for name, value in metrics.items():
+        for name, value in self.measure(split).items():
             exact = torch.tensor(value, dtype=torch.double, device=self.device)
             self.log(name, exact)

@@ -29,6 +29,7 @@ from sweeper.store.runs import Run, RunStore
 from tasks import checkpoint, ranks
 from tasks.batch import rows_of
 from tasks.checkpoint import WEIGHTS
+from tasks.config.sections import RunConfig
 from tasks.data import TaskData
 from tasks.module import TaskModule
 from tasks.parse import data_of, module_of, parse
@@ -37,7 +38,7 @@ from tasks.training.causes import Interrupted, NotFinite, cause_of, message_of
 from tasks.training.distributed import SecondaryAttempt
 from tasks.training.evaluate import evaluate
 from tasks.training.loop import train
-from tasks.training.progress import Recorder, RunContext, remove_all
+from tasks.training.progress import RunContext, remove_all
 from tasks.training.wandb_mirror import Mirror
 
 INTERRUPTED = os.EX_TEMPFAIL  # an exit code of sysexits.h, which means "try again"
@@ -94,21 +95,17 @@ class Job(RunContext):
         _raise_if_training(run.attempts())
         trainer = self._config["trainer"]
         configured = trainer.get("micro_batches", 1)
-        attempt = run.claim(
-            {
-                "resumed_from": int(resumed.stem.removeprefix("step-"))
-                if resumed
-                else 0,
-                "continues": int(resumed.parent.parent.name) if resumed else 0,
-                "visible_gpus": os.environ.get(VISIBLE),
-                "parent_weights": None if resumed else self._weights_of_parent(run),
-                "micro_batches": max(
-                    run.micro_batches(), 1 if configured == "auto" else configured
-                ),
-                **machine.facts(machine.kind_of(trainer["accelerator"])),
-                **machine.code_of(self._config),
-            }
-        )
+        parts = 1 if configured == "auto" else configured
+        facts = {
+            "resumed_from": int(resumed.stem.removeprefix("step-")) if resumed else 0,
+            "continues": int(resumed.parent.parent.name) if resumed else 0,
+            "visible_gpus": os.environ.get(VISIBLE),
+            "parent_weights": None if resumed else self._weights_of_parent(run),
+            "micro_batches": max(run.micro_batches(), parts),
+            **machine.facts(machine.kind_of(trainer["accelerator"])),
+            **machine.code_of(self._config),
+        }
+        attempt = run.claim(facts)
         # If two processes claim at the same moment, the attempt with the lower number continues.
         try:
             _raise_if_training(
@@ -164,23 +161,17 @@ class Job(RunContext):
         return 0
 
     def _train(self) -> dict[str, Any] | None:
-        """Train and evaluate.
+        """Train, evaluate and save the weights.
 
         Return the content of result.json on rank 0, and None on the other ranks.
         """
         config = parse(self._config)
         kind = machine.set_up(config.trainer)
-
-        data = data_of(config, self.run.outputs)
-        self.attempt.heartbeat(phase="prepare")
-        self._reading_data = True
-        data.prepare_data()
-        data.setup("fit")
-        self._reading_data = False
-
+        data = self._prepared(config)
         if ranks.rank() == 0:
             self.metrics_file = self.attempt.metrics()
-            self.mirror = Mirror(config.logger, self.run)
+            if config.logger.name == "wandb" and config.logger.mode != "disabled":
+                self.mirror = Mirror(config.logger, self.run)
 
         module = module_of(config, data)
         if self._resumed is None:
@@ -192,44 +183,49 @@ class Job(RunContext):
         with self.interruption.deferred():
             recorder = train(self, module, kind, parts, self._resumed)
         self.interruption.check()
-        tested = self._test(module)
         # The other ranks wait here until rank 0 has written the files of the evaluation.
-        metrics = ranks.broadcast(tested)
+        metrics = ranks.broadcast(self._test(module))
         if ranks.rank():
             return None
-        about = {"metrics": metrics, "micro_batches": parts, "data": data.facts}
-        return about | self._trained(module, recorder, kind)
 
-    def _trained(
-        self, module: TaskModule, recorder: Recorder, kind: str
-    ) -> dict[str, Any]:
-        """Save the weights. Return their digest and facts about the training, for result.json."""
         weights = module.model.state_dict()
         checkpoint.save(weights, self.attempt.checkpoint_dir / WEIGHTS, self.run.id)
-        steps = module.config.trainer.steps
+        steps = config.trainer.steps
         seconds, waited = recorder.times.tolist()
-        overhead = time.perf_counter() - self._begun
-        tokens = module.data.tokens_seen(steps)
+        tokens, trained = data.tokens_seen(steps), seconds - recorder.seconds_before
         return {
+            "metrics": metrics,
             "validation": recorder.validation,
             "steps": steps,
             "tokens_seen": tokens,
             "seconds": seconds,
             **({"waited_seconds": waited} if kind == "cpu" and waited >= 0 else {}),
-            "overhead_seconds": overhead - (seconds - recorder.seconds_before),
+            "overhead_seconds": time.perf_counter() - self._begun - trained,
             "tokens_per_second": tokens / seconds if steps else None,
+            "micro_batches": parts,
             **machine.used(kind, ranks.world()),
             "weights_sha256": checkpoint.weights_digest(weights),
+            "data": data.facts,
         }
+
+    def _prepared(self, config: RunConfig) -> TaskData:
+        """Return the data of the run, prepared and set up."""
+        data = data_of(config, self.run.outputs)
+        self.attempt.heartbeat(phase="prepare")
+        self._reading_data = True
+        data.prepare_data()
+        data.setup("fit")
+        self._reading_data = False
+        return data
 
     def _micro_batches(self, data: TaskData) -> int:
         """Return the number of parts into which each batch is split, at most one per row."""
-        asked = int(self.attempt.info().get("micro_batches", 1))
+        asked: int = self.attempt.info()["micro_batches"]
         if asked == 1:
             return 1
 
         # The last step may have more rows than the first, as in the second phase of pre-training.
-        steps = {1, max(self._config["trainer"]["steps"], 1)}
+        steps = {1, data.config.trainer.steps or 1}
         rows = max(rows_of(data.batch(step)) for step in steps)
         most = max(rows // ranks.world(), 1) if data.separable else 1
         self.attempt.heartbeat(most_parts=most)

@@ -31,7 +31,8 @@ class RunContext:
     """A run, its current attempt, its signal handler, and the writers of its metrics.
 
     The recorder, the checkpointer and the training loop of a job share them. Only rank 0 has
-    writers. On the other ranks, `log` and `sync` do nothing.
+    writers. It has a mirror only if the config asks for W&B. On the other ranks, `log` and `sync`
+    do nothing.
     """
 
     def __init__(self, run: Run, attempt: Attempt) -> None:
@@ -42,11 +43,12 @@ class RunContext:
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Write the metrics of a step to the metrics file, the W&B mirror and the log."""
-        if self.metrics_file is None or self.mirror is None:
+        if self.metrics_file is None:
             return
         row = {"step": step, **values}
         self.metrics_file.write(row)
-        self.mirror.log(row)
+        if self.mirror is not None:
+            self.mirror.log(row)
         words = ", ".join(f"{name} {value:.6g}" for name, value in values.items())
         print(f"step {step}: {words}", flush=True)
 

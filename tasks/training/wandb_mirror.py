@@ -36,39 +36,33 @@ Message = Mapping[str, float] | int
 
 
 class Mirror:
-    """A sender of rows of metrics to W&B. It does nothing unless the config asks for W&B."""
+    """A sender of rows of metrics to W&B."""
 
     def __init__(self, section: LoggerSection, run: Run) -> None:
         self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        self._section, self._run = section, run
-        self._thread: threading.Thread | None = None
-        if section.name == "wandb" and section.mode != "disabled":
-            self._thread = threading.Thread(
-                target=self._follow, name="wandb", daemon=True
-            )
-            self._thread.start()
+        self._thread = threading.Thread(
+            target=self._follow, args=(section, run), name="wandb", daemon=True
+        )
+        self._thread.start()
 
     def log(self, row: Mapping[str, float]) -> None:
         """Queue a row of metrics. Its key `step` is the number of the step."""
-        if self._thread is not None:
-            self._messages.put(row)
+        self._messages.put(row)
 
     def finish(self, code: int) -> None:
         """Queue the exit code and wait until W&B has all rows, for at most FINISH_SECONDS."""
-        if self._thread is None:
-            return
         self._messages.put(code)
         self._thread.join(FINISH_SECONDS)
         if self._thread.is_alive():
             later = "`wandb sync` can upload the rest"
             _warn(f"it did not finish within {FINISH_SECONDS} s; {later}")
 
-    def _follow(self) -> None:
+    def _follow(self, section: LoggerSection, run: Run) -> None:
         try:
-            run = start(self._section, self._run)
+            mirrored = start(section, run)
             while not isinstance(message := self._messages.get(), int):
-                run.log(_named(message))
-            run.finish(exit_code=message)
+                mirrored.log(_named(message))
+            mirrored.finish(exit_code=message)
         except BaseException as error:
             # W&B may raise anything, and must not stop the run.
             _warn(message_of(error))
