@@ -23,6 +23,20 @@ def of_arrays(arrays: Mapping[str, np.ndarray]) -> Batch:
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
+def rows_of(batch: Batch) -> int:
+    """Return the number of rows of a batch."""
+    return len(next(iter(batch.values())))
+
+
+def split(batch: Batch, parts: int) -> list[Batch]:
+    """Split the rows of a batch into `parts` batches, or into single rows if it has fewer rows."""
+    if parts == 1:
+        return [batch]
+    parts = min(parts, rows_of(batch))
+    cut = [tensor.tensor_split(parts) for tensor in batch.values()]
+    return [dict(zip(batch, part, strict=True)) for part in zip(*cut, strict=True)]
+
+
 def moved(batch: Batch, device: torch.device) -> Batch:
     """Return the batch on `device`. Copies to a GPU are asynchronous."""
     if device.type == "cpu":

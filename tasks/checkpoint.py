@@ -57,15 +57,11 @@ def verify(path: Path, run: str) -> None:
     """
     try:
         stated = read_json(sidecar(path))
-        digest = digest_of_file(path)
+        found = {"run": run, "sha256": digest_of_file(path)}
     except (OSError, UserError) as error:
         raise Damaged(f"the file cannot be read: {error}") from error
-    if not isinstance(stated, dict):
-        raise Damaged("its digest is missing")
-    if stated.get("run") != run:
-        raise Damaged("it belongs to another run")
-    if stated.get("sha256") != digest:
-        raise Damaged("its content has changed since it was written")
+    if stated != found:
+        raise Damaged("it has changed since it was written, or is of another run")
 
 
 def load(path: Path) -> dict[str, Any]:

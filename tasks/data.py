@@ -126,7 +126,8 @@ class TrainingBatches:
         first, self._first = self._first, 1
         for step in range(first, len(self) + 1):
             self._done = step
-            yield self._rows(self._data.batch(step))
+            batch = self._data.batch(step)
+            yield ranks.share(batch) if self._data.separable else batch
 
     def state_dict(self) -> dict[str, int]:
         return {"done": self._done}
@@ -134,12 +135,6 @@ class TrainingBatches:
     def load_state_dict(self, state_dict: Mapping[str, int]) -> None:
         self._done = state_dict["done"]
         self._first = self._done + 1
-
-    def _rows(self, batch: Batch) -> Batch:
-        if ranks.world() == 1 or not self._data.separable:
-            return batch
-        first, last = ranks.share(len(next(iter(batch.values()))))
-        return {name: tensor[first:last] for name, tensor in batch.items()}
 
 
 class SplitBatches:

@@ -7,7 +7,6 @@ weights, bit for bit.
 from __future__ import annotations
 
 import functools
-import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -56,7 +55,6 @@ class TaskModule(pl.LightningModule, ABC):
         self.section: Any = config.task  # an instance of the task's class Section
         self.data: Any = data  # an instance of the task's class Data
         self.parent = config.parent  # the id of the run whose weights `setup` loads
-        self.logged: Mapping[str, float] = {}  # the metrics of the last evaluation
         self._sums: dict[str, Tensor] = {}
         torch.default_generator.manual_seed(derive(config.seed, "weights"))
         self.model: Any = self.build()
@@ -203,19 +201,17 @@ class TaskModule(pl.LightningModule, ABC):
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """Clip the global norm of the gradients to the limit of the Trainer or of the config.
+        """Clip the global norm of the gradients to the limit of the config.
 
         This replaces Lightning's clipping by norm, which sums in another order and so changes the
-        last bits. With the Trainer's algorithm "value", Lightning clips as usual.
+        last bits. Lightning clips only if the Trainer has a limit of its own.
         """
-        if gradient_clip_algorithm == "value":
+        if gradient_clip_val is not None:
             given = (optimizer, gradient_clip_val, gradient_clip_algorithm)
             super().configure_gradient_clipping(*given)
             return
-        largest = gradient_clip_val
+        largest = self.config.optimizer.gradient_clip
         if largest is None:
-            largest = self.config.optimizer.gradient_clip
-        if not largest:  # the Trainer's 0 turns clipping off
             return
 
         root: Any = self
@@ -238,7 +234,8 @@ class TaskModule(pl.LightningModule, ABC):
         self.log("train/loss", outputs["loss"], sync_dist=True)
         self.log("learning_rate", self.learning_rate(batch_idx + 1))
 
-    # Hooks that Lightning calls during evaluation
+    # Hooks that Lightning calls during evaluation. The project's loop calls the first two, and
+    # `measure` instead of the last, because it has no logger.
 
     def on_validation_epoch_start(self) -> None:
         self._sums = {}
@@ -246,12 +243,10 @@ class TaskModule(pl.LightningModule, ABC):
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         # Keep only sums, so that the next batch can use the memory of this batch's logits.
         for name, value in self.score(batch).items():
-            self._sums[name] = (
-                self._sums.get(name, 0.0) + torch.as_tensor(value).double()
-            )
+            self._sums[name] = self._sums.get(name, 0.0) + value.double()
 
     def on_validation_epoch_end(self) -> None:
-        self._log_all(self.measure("validation"))
+        self._log_metrics("validation")
 
     def on_test_epoch_start(self) -> None:
         self.on_validation_epoch_start()
@@ -260,17 +255,15 @@ class TaskModule(pl.LightningModule, ABC):
         self.validation_step(batch, batch_idx)
 
     def on_test_epoch_end(self) -> None:
-        self._log_all(self.measure("test"))
+        self._log_metrics("test")
 
     def measure(self, split: str) -> dict[str, float]:
         """Return the metrics of a split. All ranks must have scored their batches before."""
         own = {name: float(value) for name, value in self._sums.items()}
-        of_ranks = ranks.gathered([own])
-        # A rank without a batch has no sums.
-        names = dict.fromkeys(name for sums in of_ranks for name in sums)
-        whole = {
-            name: math.fsum(sums.get(name, 0.0) for sums in of_ranks) for name in names
-        }
+        whole: dict[str, float] = {}
+        for sums in ranks.gathered([own]):  # a rank without a batch has no sums
+            for name, value in sums.items():
+                whole[name] = whole.get(name, 0.0) + value
         return self.metrics(split, whole)
 
     def autocast(self) -> torch.autocast:
@@ -281,12 +274,8 @@ class TaskModule(pl.LightningModule, ABC):
             self.device.type, torch.bfloat16, enabled=half, cache_enabled=False
         )
 
-    def _log_all(self, metrics: Mapping[str, float]) -> None:
-        self.logged = metrics
-        if self.fabric is None:  # pl.Trainer runs the evaluation
-            # pl.Trainer rounds a float to single precision, but keeps the type of a tensor.
-            exact = {
-                name: torch.tensor(value, dtype=torch.double, device=self.device)
-                for name, value in metrics.items()
-            }
-            self.log_dict(exact)
+    def _log_metrics(self, split: str) -> None:
+        # pl.Trainer rounds a float to single precision, but keeps the type of a tensor.
+        for name, value in self.measure(split).items():
+            exact = torch.tensor(value, dtype=torch.double, device=self.device)
+            self.log(name, exact)

@@ -9,6 +9,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from sweeper.store.errors import invalid_value
+from tasks.batch import Batch, rows_of
 
 Value = TypeVar("Value")
 
@@ -44,33 +45,22 @@ def gathered(values: Sequence[Value]) -> list[Value]:
     return [one for turn in zip_longest(*every) for one in turn if one is not None]
 
 
-def share(rows: int) -> tuple[int, int]:
-    """Return the start and the end of this rank's share of a batch with `rows` rows.
+def share(batch: Batch) -> Batch:
+    """Return this rank's rows of a batch.
 
     Raises:
         UserError: there are fewer rows than ranks.
     """
+    if world() == 1:
+        return batch
+    rows = rows_of(batch)
     if rows < world():
         expected = f"at most {rows} devices in total, because a batch has {rows} rows"
         raise invalid_value(
             "trainer.devices", world(), expected, "raise task.batch_tokens"
         )
-    return rows * rank() // world(), rows * (rank() + 1) // world()
-
-
-def split(batch: dict[str, Tensor], parts: int) -> list[dict[str, Tensor]]:
-    """Split this rank's rows into `parts` batches, or fewer if a rank has fewer rows.
-
-    All ranks make equally many batches.
-    """
-    if parts == 1:
-        return [batch]
-    rows = torch.tensor(len(next(iter(batch.values()))))
-    if world() > 1:
-        dist.all_reduce(rows, dist.ReduceOp.MIN)
-    parts = min(parts, int(rows))
-    cut = {name: tensor.tensor_split(parts) for name, tensor in batch.items()}
-    return [{name: cut[name][place] for name in batch} for place in range(parts)]
+    first, last = rows * rank() // world(), rows * (rank() + 1) // world()
+    return {name: tensor[first:last] for name, tensor in batch.items()}
 
 
 def mean(value: Tensor) -> Tensor:

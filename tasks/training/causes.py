@@ -11,6 +11,7 @@ import torch
 from sweeper.store.attempts import Cause
 from sweeper.store.errors import UserError
 from sweeper.store.files import FULL
+from tasks import ranks
 
 STOPS = (signal.SIGTERM, signal.SIGINT)
 
@@ -25,10 +26,14 @@ class Interruption:
     The first signal raises Interrupted at once. Within `deferred`, it only sets `requested`, and
     the next call of `check` raises Interrupted. Further signals do nothing, because systemd, Slurm
     and the sweep may each send one.
+
+    Several ranks must stop after the same step. So if a run has several ranks, a deferred signal
+    sets `requested` only in the next call of `synchronize`, and on all of them.
     """
 
     def __init__(self) -> None:
         self.requested = False
+        self._received = False
         self._deferred = False
 
     def install(self) -> None:
@@ -46,7 +51,9 @@ class Interruption:
             self._deferred = False
 
     def synchronize(self) -> None:
-        """Do nothing. With several ranks, SynchronizedStop shares `requested` among them."""
+        """Set `requested` if any rank received a signal. Every rank calls this after each step."""
+        received = torch.tensor(float(self._received))
+        self.requested = bool(ranks.mean(received) > 0)
 
     def check(self) -> None:
         """Raise Interrupted if the job was asked to stop."""
@@ -54,24 +61,39 @@ class Interruption:
             raise Interrupted
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        before, self.requested = self.requested, True
+        before, self._received = self._received, True
+        if ranks.world() == 1 or not self._deferred:
+            self.requested = True
         if not before and not self._deferred:
             raise Interrupted
 
 
-# Phrases in the messages of errors that have no exception class of their own. The errors come from
-# torch, CUDA's libraries and C++.
-GPU_MEMORY = (
-    "CUDA out of memory",
-    "CUDA error: out of memory",
-    "CUBLAS_STATUS_ALLOC_FAILED",
-    "CUDNN_STATUS_ALLOC_FAILED",
-    "CUSOLVER_STATUS_ALLOC_FAILED",
-    "Cuda failure 2 'out of memory'",  # NCCL
-    "Cuda failure 'out of memory'",  # older NCCL
-)
-HOST_MEMORY = ("DefaultCPUAllocator", "std::bad_alloc", "Cannot allocate memory")
-DISK = ("No space left on device", "Disk quota exceeded")
+# Phrases that identify the cause in the type or the message of an error. Many errors of torch,
+# CUDA's libraries and C++ have no exception class of their own.
+PHRASES = {
+    Cause.DISK_FULL: (
+        *(f"[Errno {number}]" for number in FULL),
+        "No space left on device",
+        "Disk quota exceeded",
+    ),
+    Cause.OUT_OF_GPU_MEMORY: (
+        "OutOfMemoryError",
+        "CUDA out of memory",
+        "CUDA error: out of memory",
+        "CUBLAS_STATUS_ALLOC_FAILED",
+        "CUDNN_STATUS_ALLOC_FAILED",
+        "CUSOLVER_STATUS_ALLOC_FAILED",
+        "Cuda failure 2 'out of memory'",  # NCCL
+        "Cuda failure 'out of memory'",  # older NCCL
+    ),
+    Cause.OUT_OF_HOST_MEMORY: (
+        "MemoryError",
+        f"[Errno {errno.ENOMEM}]",
+        "DefaultCPUAllocator",
+        "std::bad_alloc",
+        "Cannot allocate memory",
+    ),
+}
 
 
 class NotFinite(Exception):
@@ -105,28 +127,16 @@ def cause_of(error: BaseException, reading_data: bool) -> Cause:
         chain.append(current)
         current = current.__cause__ or current.__context__
 
-    errnos = {e.errno for e in chain if isinstance(e, OSError)}
-    if errnos.intersection(FULL) or _says(chain, DISK):
-        return Cause.DISK_FULL
-    if any(isinstance(e, torch.OutOfMemoryError) for e in chain) or _says(
-        chain, GPU_MEMORY
-    ):
-        return Cause.OUT_OF_GPU_MEMORY
-    raised = errno.ENOMEM in errnos or any(isinstance(e, MemoryError) for e in chain)
-    if raised or _says(chain, HOST_MEMORY):
-        return Cause.OUT_OF_HOST_MEMORY
+    text = "\n".join(map(message_of, chain))
+    for cause, phrases in PHRASES.items():
+        if any(phrase in text for phrase in phrases):
+            return cause
     return Cause.CRASH
 
 
 def message_of(error: BaseException) -> str:
-    """Return an error's message as one line. Its type comes first, unless it is a UserError."""
+    """Return an error's message as one line. Its type comes first, unless the class is ours."""
     text = " ".join(str(error).split())
-    return (
-        text
-        if isinstance(error, UserError | NotFinite)
-        else f"{type(error).__name__}: {text}"
-    )
-
-
-def _says(chain: list[BaseException], phrases: tuple[str, ...]) -> bool:
-    return any(phrase in str(error) for error in chain for phrase in phrases)
+    if isinstance(error, UserError | NotFinite | Interrupted):
+        return text
+    return f"{type(error).__name__}: {text}"

@@ -25,7 +25,7 @@ from torch.multiprocessing.spawn import (
 from sweeper.store.attempts import Attempt, Cause
 from sweeper.store.errors import invalid_value
 from sweeper.store.runs import Run
-from tasks.training.causes import STOPS, Interrupted, Interruption
+from tasks.training.causes import STOPS
 from tasks.training.machine import kind_of
 
 # After a rank has failed, wait this long before the others get SIGTERM, and again before SIGKILL.
@@ -70,14 +70,13 @@ def _meeting(nodes: int, folder: str) -> str:
     if nodes == 1:
         # The ranks meet at a file, because any other process could connect to a port.
         return f"file://{folder}/meeting"
-    address, port = map(os.environ.get, ("MASTER_ADDR", "MASTER_PORT"))
-    if not address or not port:
+    if not os.environ.keys() >= {"MASTER_ADDR", "MASTER_PORT"}:
         expected = "the environment variables MASTER_ADDR and MASTER_PORT"
         remedy = (
             "set both on each machine (docs/gpus.md), or choose hydra/launcher=slurm"
         )
         raise invalid_value("trainer.num_nodes", nodes, expected, remedy)
-    return f"tcp://{address}:{port}"
+    return "env://"
 
 
 def pass_signals_on(processes: list[Any]) -> None:
@@ -149,25 +148,3 @@ class SecondaryAttempt(Attempt):
 
     def heartbeat(self, **fields: Any) -> None:
         """Do nothing: rank 0 writes the heartbeat."""
-
-
-class SynchronizedStop(Interruption):
-    """An Interruption that stops all ranks after the same step if any rank received a signal.
-
-    A rank may receive two signals for one request to stop, so it ignores the second signal. If the
-    user presses Ctrl-C twice, the job kills its ranks.
-    """
-
-    asked = False
-
-    def synchronize(self) -> None:
-        """Set `requested` if any rank received a signal. Every rank calls this after each step."""
-        flag = torch.tensor(int(self.asked))
-        dist.all_reduce(flag, dist.ReduceOp.MAX)
-        self.requested = bool(flag)
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        before, self.asked = self.asked, True
-        if not before and not self._deferred:
-            self.requested = True
-            raise Interrupted

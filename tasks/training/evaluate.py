@@ -1,16 +1,16 @@
-"""Evaluation with the hooks of a TaskModule, in the precision of training.
+"""Evaluation with the methods of a TaskModule, in the precision of training.
 
 `evaluate` uses a whole split. `sampled_loss` uses a few rows, for runs without validations.
 """
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
-from tasks.batch import moved
+from tasks import ranks
+from tasks.batch import Batch, moved
 from tasks.module import TaskModule
 
 # `sampled_loss` evaluates this share of the positions that a run trains on, within the limits that
@@ -19,26 +19,33 @@ SAMPLED = 0.0025
 
 
 def evaluate(
-    module: TaskModule, split: str, between: Callable[[], None] = lambda: None
+    module: TaskModule,
+    split: str,
+    batches: Iterable[Batch] | None = None,
+    between: Callable[[], None] = lambda: None,
 ) -> dict[str, float]:
     """Return the metrics of a split, "validation" or "test".
 
     Args:
         module: a module that Fabric has set up.
+        batches: this rank's batches. The default is its share of the whole split.
         between: a function called before each batch. It may raise to stop the evaluation.
     """
-    with evaluating(module):
-        data = module.data
+    data, training = module.data, module.training
+    if batches is None:
         batches = data.test_dataloader() if split == "test" else data.val_dataloader()
-        start = getattr(module, f"on_{split}_epoch_start")
-        step = getattr(module, f"{split}_step")
-        end = getattr(module, f"on_{split}_epoch_end")
-        start()
-        for number, batch in enumerate(batches):
-            between()
-            step(moved(batch, module.device), number)
-        end()
-    return dict(module.logged)
+    fabric: Any = module.fabric
+    module.eval()
+    try:
+        # With "64-true", `fabric.autocast` gives new tensors double precision.
+        with torch.inference_mode(), fabric.autocast(), module.autocast():
+            module.on_validation_epoch_start()
+            for number, batch in enumerate(batches):
+                between()
+                module.validation_step(moved(batch, module.device), number)
+            return module.measure(split)
+    finally:
+        module.train(training)
 
 
 def sampled_loss(module: TaskModule) -> dict[str, float]:
@@ -57,27 +64,6 @@ def sampled_loss(module: TaskModule) -> dict[str, float]:
     per_row = next(iter(first.values()))[0].numel()
     rows = math.ceil(positions / per_row)
     few = {name: tensor[:rows] for name, tensor in first.items()}
-    with evaluating(module):
-        module.on_validation_epoch_start()
-        scores = module.score(moved(few, module.device))
-        sums = {name: float(value) for name, value in scores.items()}
-        metrics = module.metrics("validation", sums)
+    own = [few] if ranks.rank() == 0 else []
+    metrics = evaluate(module, "validation", own)
     return {name: value for name, value in metrics.items() if name == "validation/loss"}
-
-
-@contextmanager
-def evaluating(module: TaskModule) -> Iterator[None]:
-    """Within the block, put the module into evaluation mode and turn gradients off.
-
-    Args:
-        module: a module that Fabric has set up.
-    """
-    training = module.training
-    fabric: Any = module.fabric
-    module.eval()
-    try:
-        # With "64-true", `fabric.autocast` gives new tensors double precision.
-        with torch.inference_mode(), fabric.autocast(), module.autocast():
-            yield
-    finally:
-        module.train(training)

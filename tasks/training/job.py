@@ -17,7 +17,6 @@ import threading
 import time
 import traceback
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -28,21 +27,18 @@ from sweeper.store.files import publish_json
 from sweeper.store.liveness import HEARTBEAT_SECONDS, Watcher, alive
 from sweeper.store.runs import Run, RunStore
 from tasks import checkpoint, ranks
+from tasks.batch import rows_of
 from tasks.checkpoint import WEIGHTS
+from tasks.config.sections import RunConfig
 from tasks.data import TaskData
 from tasks.module import TaskModule
 from tasks.parse import data_of, module_of, parse
-from tasks.training import distributed, machine
-from tasks.training.causes import (
-    Interrupted,
-    Interruption,
-    NotFinite,
-    cause_of,
-    message_of,
-)
+from tasks.training import machine
+from tasks.training.causes import Interrupted, NotFinite, cause_of, message_of
+from tasks.training.distributed import SecondaryAttempt
 from tasks.training.evaluate import evaluate
 from tasks.training.loop import train
-from tasks.training.progress import MetricsLog, RunContext, remove_all
+from tasks.training.progress import RunContext, remove_all
 from tasks.training.wandb_mirror import Mirror
 
 INTERRUPTED = os.EX_TEMPFAIL  # an exit code of sysexits.h, which means "try again"
@@ -52,7 +48,7 @@ class Elsewhere(Exception):
     """The error raised if another process trains the run. The message names the other attempt."""
 
 
-class Job:
+class Job(RunContext):
     """One rank's part of a training job.
 
     The constructor claims a new attempt at the run, and `work` trains.
@@ -62,94 +58,86 @@ class Job:
     """
 
     def __init__(self, run: Run) -> None:
-        self._run = run
         self._config = run.record().config
-        self._attempt: Attempt
         self._notices: list[str] = []
-        self._resumed: Path | None = None
-        if ranks.rank() == 0:
-            self._claim()
+        claimed = self._claim(run) if ranks.rank() == 0 else None
+        # The other ranks join the attempt of rank 0 and load the same checkpoint.
+        joined = ranks.broadcast(claimed)
+        assert joined is not None
+        path, self._resumed = joined
+        kind = SecondaryAttempt if ranks.rank() else Attempt
+        super().__init__(run, kind(path, Watcher()))
 
-        self._interruption = Interruption()
-        if ranks.world() > 1:
-            # The other ranks join the attempt of rank 0 and load the same checkpoint.
-            first = (self._attempt.path if ranks.rank() == 0 else None, self._resumed)
-            path, self._resumed = ranks.broadcast(first)
-            if ranks.rank():
-                assert path is not None
-                self._attempt = distributed.SecondaryAttempt(path, Watcher())
-            self._interruption = distributed.SynchronizedStop()
-
-        self._mirror: Mirror | None = None
+        self._begun = time.perf_counter()
         self._reading_data = False  # if True, a UserError is about the data
-        # If batches cannot be split further, this text is appended to an out-of-memory error.
-        self._indivisible = ""
         self._over = threading.Event()
         # The file descriptor of the original stderr. `work` redirects stderr to the log.
         self._terminal = 2
 
-    def _claim(self) -> None:
-        """Claim a new attempt, which continues from the newest intact checkpoint, if any."""
-        for path in self._run.checkpoints():
+    def _claim(self, run: Run) -> tuple[Path, Path | None]:
+        """Claim a new attempt, which continues from the newest intact checkpoint, if any.
+
+        Return the paths of the attempt and of the checkpoint.
+        """
+        resumed = None
+        for path in run.checkpoints():
             try:
-                checkpoint.verify(path, self._run.id)
+                checkpoint.verify(path, run.id)
             except checkpoint.Damaged as error:
                 self._notices.append(f"checkpoint {path} is not used: {error}.")
             else:
-                self._resumed = path
+                resumed = path
                 break
-        resumed = self._resumed
         self._notices.append(
             f"continues from {resumed}" if resumed else "starts from step 0"
         )
 
-        _raise_if_training(self._run.attempts())
+        _raise_if_training(run.attempts())
         trainer = self._config["trainer"]
         configured = trainer.get("micro_batches", 1)
+        parts = 1 if configured == "auto" else configured
         facts = {
             "resumed_from": int(resumed.stem.removeprefix("step-")) if resumed else 0,
             "continues": int(resumed.parent.parent.name) if resumed else 0,
             "visible_gpus": os.environ.get(VISIBLE),
-            "parent_weights": None if resumed else self._weights_of_parent(),
-            "micro_batches": max(
-                self._run.micro_batches(), 1 if configured == "auto" else configured
-            ),
+            "parent_weights": None if resumed else self._weights_of_parent(run),
+            "micro_batches": max(run.micro_batches(), parts),
             **machine.facts(machine.kind_of(trainer["accelerator"])),
             **machine.code_of(self._config),
         }
-        self._attempt = self._run.claim(facts)
+        attempt = run.claim(facts)
         # If two processes claim at the same moment, the attempt with the lower number continues.
         try:
-            earlier = [
-                one for one in self._run.attempts() if one.number < self._attempt.number
-            ]
-            _raise_if_training(earlier)
+            _raise_if_training(
+                [one for one in run.attempts() if one.number < attempt.number]
+            )
         except Elsewhere as elsewhere:
-            self._attempt.finish(Cause.INTERRUPTED, str(elsewhere))
+            attempt.finish(Cause.INTERRUPTED, str(elsewhere))
             raise
+        return attempt.path, resumed
 
-    def _weights_of_parent(self) -> str | None:
+    def _weights_of_parent(self, run: Run) -> str | None:
         """Return the sha256 of the weights from which the run starts; None without a parent."""
         parent = self._config.get("parent")
         if parent is None:
             return None
-        result = RunStore(self._run.outputs).run(parent).result() or {}
+        result = RunStore(run.outputs).run(parent).result() or {}
         return result.get("weights_sha256")
 
     def work(self) -> int:
         """Train, publish the result, record how the attempt ended, and return the exit code."""
         try:
             # Defer signals until the log exists, because a stop is reported in the log.
-            with self._interruption.deferred():
-                self._interruption.install()
-                self._terminal = redirected_output(self._attempt.log_path)
+            with self.interruption.deferred():
+                self.interruption.install()
+                self._terminal = redirected_output(self.attempt.log_path)
                 # If this job hangs, the watchdog in sweeper/run sends SIGUSR1. The job then prints
                 # the stacks of all its threads.
                 faulthandler.register(signal.SIGUSR1)
                 threading.Thread(
                     target=self._heartbeat, name="heartbeat", daemon=True
                 ).start()
-            self._interruption.check()
+            self.interruption.check()
 
             for notice in self._notices:
                 print(notice)
@@ -159,16 +147,16 @@ class Job:
                 return 0  # rank 0 publishes the result
 
             # Training is done, so publish the result even if a signal arrives.
-            with self._interruption.deferred():
-                first = self._run.publish_result(self._attempt, result)
+            with self.interruption.deferred():
+                first = self.run.publish_result(self.attempt, result)
                 self._close_mirror(0)
                 self._over.set()
                 if not first:
                     self._finish(Cause.DONE)
-                self._attempt.clear()
-                remove_all(self._run)
+                self.attempt.clear()
+                remove_all(self.run)
         except BaseException as error:  # any error ends the attempt, so record it
-            with self._interruption.deferred():
+            with self.interruption.deferred():
                 return self._ended_by(error)
         return 0
 
@@ -177,44 +165,31 @@ class Job:
 
         Return the content of result.json on rank 0, and None on the other ranks.
         """
-        begun = time.perf_counter()
         config = parse(self._config)
         kind = machine.set_up(config.trainer)
+        data = self._prepared(config)
+        if ranks.rank() == 0:
+            self.metrics_file = self.attempt.metrics()
+            if config.logger.name == "wandb" and config.logger.mode != "disabled":
+                self.mirror = Mirror(config.logger, self.run)
 
-        data = data_of(config, self._run.outputs)
-        self._attempt.heartbeat(phase="prepare")
-        self._reading_data = True
-        data.prepare_data()
-        data.setup("fit")
-        self._reading_data = False
+        module = module_of(config, data)
+        if self._resumed is None:
+            module.setup("fit")
+        if config.trainer.compile:
+            compile_blocks(module.model)
+        parts = self._micro_batches(data)
 
-        with ExitStack() as stack:
-            log = MetricsLog()
-            if ranks.rank() == 0:
-                self._mirror = Mirror(config.logger, self._run)
-                log = MetricsLog(
-                    stack.enter_context(self._attempt.metrics()), self._mirror
-                )
-            context = RunContext(self._run, self._attempt, log, self._interruption)
-
-            module = module_of(config, data)
-            if self._resumed is None:
-                module.setup("fit")
-            if config.trainer.compile:
-                compile_blocks(module.model)
-            parts = self._micro_batches(data)
-
-            with self._interruption.deferred():
-                recorder = train(context, module, kind, parts, self._resumed)
-            self._interruption.check()
-            tested = self._test(context, module)
-            # The other ranks wait here until rank 0 has written the files of the evaluation.
-            metrics = ranks.broadcast(tested)
-            if ranks.rank():
-                return None
+        with self.interruption.deferred():
+            recorder = train(self, module, kind, parts, self._resumed)
+        self.interruption.check()
+        # The other ranks wait here until rank 0 has written the files of the evaluation.
+        metrics = ranks.broadcast(self._test(module))
+        if ranks.rank():
+            return None
 
         weights = module.model.state_dict()
-        checkpoint.save(weights, self._attempt.checkpoint_dir / WEIGHTS, self._run.id)
+        checkpoint.save(weights, self.attempt.checkpoint_dir / WEIGHTS, self.run.id)
         steps = config.trainer.steps
         seconds, waited = recorder.times.tolist()
         tokens, trained = data.tokens_seen(steps), seconds - recorder.seconds_before
@@ -225,7 +200,7 @@ class Job:
             "tokens_seen": tokens,
             "seconds": seconds,
             **({"waited_seconds": waited} if kind == "cpu" and waited >= 0 else {}),
-            "overhead_seconds": time.perf_counter() - begun - trained,
+            "overhead_seconds": time.perf_counter() - self._begun - trained,
             "tokens_per_second": tokens / seconds if steps else None,
             "micro_batches": parts,
             **machine.used(kind, ranks.world()),
@@ -233,54 +208,55 @@ class Job:
             "data": data.facts,
         }
 
+    def _prepared(self, config: RunConfig) -> TaskData:
+        """Return the data of the run, prepared and set up."""
+        data = data_of(config, self.run.outputs)
+        self.attempt.heartbeat(phase="prepare")
+        self._reading_data = True
+        data.prepare_data()
+        data.setup("fit")
+        self._reading_data = False
+        return data
+
     def _micro_batches(self, data: TaskData) -> int:
         """Return the number of parts into which each batch is split, at most one per row."""
-        asked = int(self._attempt.info().get("micro_batches", 1))
+        asked: int = self.attempt.info()["micro_batches"]
         if asked == 1:
             return 1
 
         # The last step may have more rows than the first, as in the second phase of pre-training.
-        steps = {1, max(self._config["trainer"]["steps"], 1)}
-        rows = max(len(next(iter(data.batch(step).values()))) for step in steps)
+        steps = {1, data.config.trainer.steps or 1}
+        rows = max(rows_of(data.batch(step)) for step in steps)
         most = max(rows // ranks.world(), 1) if data.separable else 1
-        self._attempt.heartbeat(most_parts=most)
-        if asked < most:
-            return asked
-        self._indivisible = (
-            f" (even with one row at a time, in {most} parts); use a smaller model or a GPU "
-            "with more memory"
-        )
-        return most
+        self.attempt.heartbeat(most_parts=most)
+        return min(asked, most)
 
-    def _test(self, context: RunContext, module: TaskModule) -> dict[str, float]:
+    def _test(self, module: TaskModule) -> dict[str, float]:
         """Evaluate the test split. Write and return its metrics, and write the task's files."""
-        self._attempt.heartbeat(phase="test")
+        self.attempt.heartbeat(phase="test")
         steps = module.config.trainer.steps
-        metrics = evaluate(module, "test", self._attempt.advance)
-        context.log.row(steps, metrics)
-        context.log.sync()
+        metrics = evaluate(module, "test", between=self.between_batches)
+        self.log(steps, metrics)
+        self.sync()
         for name, value in metrics.items():
             if not math.isfinite(value):
                 raise NotFinite(name, value, steps)
         for name, content in module.files().items() if ranks.rank() == 0 else ():
-            publish_json(self._attempt.path / name, content)
+            publish_json(self.attempt.path / name, content)
         return metrics
 
     def _ended_by(self, error: BaseException) -> int:
         """Record the error that ended the attempt, and return the exit code."""
         # A library may have caught Interrupted and raised an error of its own.
-        if self._interruption.requested:
-            error = error if isinstance(error, Interrupted) else Interrupted()
-        cause = cause_of(error, self._reading_data)
+        if self.interruption.requested:
+            error = Interrupted("a signal stopped the job")
+        cause, message = cause_of(error, self._reading_data), message_of(error)
         interrupted = cause is Cause.INTERRUPTED
-        message = "a signal stopped the job" if interrupted else message_of(error)
-        if cause is Cause.OUT_OF_GPU_MEMORY:
-            message += self._indivisible
 
         if not interrupted and not isinstance(error, UserError):
             traceback.print_exc()
         print(f"{cause}: {message}", file=sys.stderr)
-        os.write(self._terminal, f"{self._run.id}: {cause}: {message}\n".encode())
+        os.write(self._terminal, f"{self.run.id}: {cause}: {message}\n".encode())
 
         code = INTERRUPTED if interrupted else 1
         self._close_mirror(code)
@@ -288,20 +264,20 @@ class Job:
         return code
 
     def _close_mirror(self, code: int) -> None:
-        if self._mirror is not None:
-            self._mirror.finish(code)
+        if self.mirror is not None:
+            self.mirror.finish(code)
 
     def _finish(self, cause: Cause, message: str = "") -> None:
         self._over.set()
         try:
-            self._attempt.finish(cause, message)
+            self.attempt.finish(cause, message)
         except OSError as error:
             # The disk may be full. The log already names the cause.
             print(f"exit.json could not be written: {error}", file=sys.stderr)
 
     def _heartbeat(self) -> None:
         while not self._over.wait(HEARTBEAT_SECONDS):
-            self._attempt.heartbeat()
+            self.attempt.heartbeat()
 
 
 def redirected_output(path: Path) -> int:

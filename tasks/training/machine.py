@@ -94,13 +94,11 @@ def used(kind: str, count: int) -> dict[str, Any]:
 
     For GPUs, add `max_memory_allocated`, the peak memory of tensors in bytes.
     """
-    name = torch.cuda.get_device_name() if kind == "cuda" else cpu_name()
-    peak = (
-        {"max_memory_allocated": torch.cuda.max_memory_allocated()}
-        if kind == "cuda"
-        else {}
-    )
-    return {"device": name if count == 1 else f"{count} x {name}", **peak}
+    name, memory = cpu_name(), {}
+    if kind == "cuda":
+        name = torch.cuda.get_device_name()
+        memory = {"max_memory_allocated": torch.cuda.max_memory_allocated()}
+    return {"device": name if count == 1 else f"{count} x {name}", **memory}
 
 
 def facts(kind: str) -> dict[str, Any]:

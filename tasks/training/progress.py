@@ -1,11 +1,11 @@
-"""The log, the recorder and the checkpointer, which write a job's metrics and checkpoints."""
+"""The recorder and the checkpointer, which write a job's metrics and checkpoints."""
 
 import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,48 +21,46 @@ from tasks.training.causes import Interrupted, Interruption, NotFinite
 from tasks.training.evaluate import evaluate, sampled_loss
 from tasks.training.wandb_mirror import Mirror
 
-
-@dataclass(frozen=True)
-class MetricsLog:
-    """A writer that sends rows of metrics to the metrics file, the W&B mirror and the log.
-
-    Only rank 0 has a file and a mirror. On the other ranks the methods do nothing.
-    """
-
-    writer: MetricsWriter | None = None
-    mirror: Mirror | None = None
-
-    def row(self, step: int, values: Mapping[str, float]) -> None:
-        """Write the metrics of a step."""
-        if self.writer is None or self.mirror is None:
-            return
-        self.writer.write({"step": step, **values})
-        self.mirror.log(step, values)
-        words = ", ".join(f"{name} {value:.6g}" for name, value in values.items())
-        print(f"step {step}: {words}", flush=True)
-
-    def sync(self) -> None:
-        """Flush all rows to the disk."""
-        if self.writer is not None:
-            self.writer.sync()
-
-
 # Keep this many checkpoints: the newest, and an older one in case the newest is damaged.
 KEPT = 2
 # A run without validations logs the loss on a few validation rows this many times.
 SAMPLES = 8
 
 
-class RunContext(NamedTuple):
-    """A run, its current attempt, its metrics log and its signal handler.
+class RunContext:
+    """A run, its current attempt, its signal handler, and the writers of its metrics.
 
-    The recorder, the checkpointer and the training loop of a job share them.
+    The recorder, the checkpointer and the training loop of a job share them. Only rank 0 has
+    writers. It has a mirror only if the config asks for W&B. On the other ranks, `log` and `sync`
+    do nothing.
     """
 
-    run: Run
-    attempt: Attempt
-    log: MetricsLog
-    interruption: Interruption
+    def __init__(self, run: Run, attempt: Attempt) -> None:
+        self.run, self.attempt = run, attempt
+        self.interruption = Interruption()
+        self.metrics_file: MetricsWriter | None = None
+        self.mirror: Mirror | None = None
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Write the metrics of a step to the metrics file, the W&B mirror and the log."""
+        if self.metrics_file is None:
+            return
+        row = {"step": step, **values}
+        self.metrics_file.write(row)
+        if self.mirror is not None:
+            self.mirror.log(row)
+        words = ", ".join(f"{name} {value:.6g}" for name, value in values.items())
+        print(f"step {step}: {words}", flush=True)
+
+    def sync(self) -> None:
+        """Flush all rows of metrics to the disk."""
+        if self.metrics_file is not None:
+            self.metrics_file.sync()
+
+    def between_batches(self) -> None:
+        """Show the watchdog progress in an evaluation, and stop it if the job was asked to stop."""
+        self.attempt.advance()
+        self.interruption.check()
 
 
 class Recorder:
@@ -75,9 +73,9 @@ class Recorder:
 
     Attributes:
         validation: the metrics of the last validation on the whole split.
-        times: an array (2,), summed over all attempts. The first element is the seconds that
-            training steps took. The second is how many seconds the process waited for a processor
-            during these steps.
+        times: an array (2,), summed over all attempts until the last row of metrics. The first
+            element is the seconds that training steps took. The second is how many seconds the
+            process waited for a processor during these steps.
         seconds_before: the seconds of training steps in earlier attempts.
     """
 
@@ -89,10 +87,12 @@ class Recorder:
         self._earlier: list[float] = []
         self._losses: list[Tensor] = []
         self._validated = 0  # the step of the last validation
-        self._since = _clocks()
         self.validation: dict[str, float] = {}
         self.times = np.zeros(2)
         self.seconds_before = 0.0
+        # What the clocks would have shown at step 0, had this process taken all steps without a
+        # break.
+        self._start = _clocks()
 
     def on_train_start(self, step: int) -> None:
         """Start the clocks at `step`.
@@ -101,7 +101,7 @@ class Recorder:
         first.
         """
         self._validate(step)
-        self._since = _clocks()
+        self._start = _clocks() - self.times
 
     def on_train_batch_end(self, step: int, loss: Tensor) -> None:
         """Record the loss of a step; write a row and validate if due."""
@@ -125,31 +125,27 @@ class Recorder:
             self._context.interruption.check()
             metrics = self._measured()
             if metrics:
-                self._context.log.row(step, metrics)
+                self._context.log(step, metrics)
             self._validated = step
         except Interrupted:
             # The step itself is finished, so let the checkpointer save it before the job stops.
             return
         finally:
             # The time of a validation is no training time, even if a signal cuts it short.
-            self._since += _clocks() - begun
+            self._start += _clocks() - begun
 
     def _measured(self) -> dict[str, float]:
         if not self._trainer.validate_every:
             return sampled_loss(self._module)
-
-        def between_batches() -> None:
-            self._context.attempt.advance()
-            self._context.interruption.check()
-
-        metrics = evaluate(self._module, "validation", between_batches)
+        between = self._context.between_batches
+        metrics = evaluate(self._module, "validation", between=between)
         self.validation = {
             name: value for name, value in metrics.items() if math.isfinite(value)
         }
         return metrics
 
     def state_dict(self) -> dict[str, Any]:
-        seconds, waited = (self.times + _clocks() - self._since).tolist()
+        seconds, waited = (_clocks() - self._start).tolist()
         return {
             "losses": self._read(),
             "validated": self._validated,
@@ -160,13 +156,11 @@ class Recorder:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._earlier = state_dict["losses"]
-        # `validate_every` may have changed since the checkpoint. If it is now 0, drop the old
-        # scores. If it was 0 before, `validated` is the step of a sampled loss, no validation.
+        # `validate_every` may have changed since the checkpoint. Drop the scores of validations if
+        # it is now 0, and the step of the last sampled loss if it is not.
         validation = state_dict["validation"]
-        if self._trainer.validate_every:
-            self.validation = validation
-        if validation or not self._trainer.validate_every:
-            self._validated = state_dict["validated"]
+        if bool(validation) == bool(self._trainer.validate_every):
+            self.validation, self._validated = validation, state_dict["validated"]
         self.seconds_before = state_dict["seconds"]
         # Checkpoints of older versions lack this key.
         waited = state_dict.get("waited_seconds", math.nan)
@@ -174,21 +168,20 @@ class Recorder:
 
     def _write_row(self, step: int) -> None:
         losses = self._read()
-        now = _clocks()
-        elapsed, self._since = now - self._since, now
-        self.times += elapsed
+        before, self.times = self.times, _clocks() - self._start
+        seconds, _ = self.times - before
 
         tokens_seen = self._module.data.tokens_seen
         new_tokens = tokens_seen(step) - tokens_seen(step - len(self._losses))
         row = {
             "train/loss": math.fsum(losses) / len(losses),
             "learning_rate": self._module.learning_rate(step),
-            "tokens_per_second": float(new_tokens / elapsed[0]),
+            "tokens_per_second": float(new_tokens / seconds),
             "tokens_seen": tokens_seen(step),
         }
         self._earlier, self._losses = [], []
 
-        self._context.log.row(step, row)
+        self._context.log(step, row)
         self._context.attempt.heartbeat(
             phase="train",
             step=step,
@@ -242,7 +235,7 @@ class Checkpointer:
     def save(self, step: int) -> None:
         """Save a checkpoint of this step, and delete checkpoints that are no longer needed."""
         # Write the metrics first. A checkpoint must not be ahead of the metrics file.
-        self.context.log.sync()
+        self.context.sync()
         folder = self.context.attempt.checkpoint_dir
         state = {
             "global_step": step,

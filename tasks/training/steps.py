@@ -12,7 +12,7 @@ from lightning_fabric.plugins.environments import LightningEnvironment
 from torch import Tensor
 
 from tasks import ranks
-from tasks.batch import Batch
+from tasks.batch import Batch, split
 from tasks.config.sections import TrainerSection
 from tasks.module import TaskModule
 
@@ -48,7 +48,7 @@ class Steps:
         self.optimizer.zero_grad()
         # Divide the loss of each part by the number of targets in the whole batch.
         divisors = self.module.divisors(batch)
-        parts = ranks.split(batch, self.parts)
+        parts = split(batch, self.parts)
         losses = []
         for part in parts:
             # The ranks exchange gradients once, after the last part.

@@ -31,45 +31,38 @@ FROM_AGENT = (
 )
 """Variables of `wandb agent` to remove, because they would give every run the same id."""
 
-Message = tuple[int, Mapping[str, float]] | int
-"""The step and the metrics of a row, or the exit code that ends the mirror."""
+Message = Mapping[str, float] | int
+"""A row of metrics, or the exit code that ends the mirror."""
 
 
 class Mirror:
-    """A sender of rows of metrics to W&B. It does nothing unless the config asks for W&B."""
+    """A sender of rows of metrics to W&B."""
 
     def __init__(self, section: LoggerSection, run: Run) -> None:
         self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        self._section, self._run = section, run
-        self._thread: threading.Thread | None = None
-        if section.name == "wandb" and section.mode != "disabled":
-            self._thread = threading.Thread(
-                target=self._follow, name="wandb", daemon=True
-            )
-            self._thread.start()
+        self._thread = threading.Thread(
+            target=self._follow, args=(section, run), name="wandb", daemon=True
+        )
+        self._thread.start()
 
-    def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Queue a row of metrics."""
-        if self._thread is not None:
-            self._messages.put((step, dict(values)))
+    def log(self, row: Mapping[str, float]) -> None:
+        """Queue a row of metrics. Its key `step` is the number of the step."""
+        self._messages.put(row)
 
     def finish(self, code: int) -> None:
         """Queue the exit code and wait until W&B has all rows, for at most FINISH_SECONDS."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            self._messages.put(code)
-            thread.join(FINISH_SECONDS)
-            if thread.is_alive():
-                later = "`wandb sync` can upload the rest"
-                _warn(f"it did not finish within {FINISH_SECONDS} s; {later}")
+        self._messages.put(code)
+        self._thread.join(FINISH_SECONDS)
+        if self._thread.is_alive():
+            later = "`wandb sync` can upload the rest"
+            _warn(f"it did not finish within {FINISH_SECONDS} s; {later}")
 
-    def _follow(self) -> None:
+    def _follow(self, section: LoggerSection, run: Run) -> None:
         try:
-            run = start(self._section, self._run)
+            mirrored = start(section, run)
             while not isinstance(message := self._messages.get(), int):
-                step, values = message
-                run.log({**values, STEP: step})
-            run.finish(exit_code=message)
+                mirrored.log(_named(message))
+            mirrored.finish(exit_code=message)
         except BaseException as error:
             # W&B may raise anything, and must not stop the run.
             _warn(message_of(error))
@@ -122,7 +115,6 @@ def start(section: LoggerSection, run: Run) -> Any:
         ),
     }
 
-    offline = section.mode == "offline"
     try:
         started = wandb.init(**arguments)
     except wandb.errors.Error as error:
@@ -131,18 +123,21 @@ def start(section: LoggerSection, run: Run) -> Any:
         words = f"{message_of(error)}; `wandb sync` can upload its offline record later"
         _warn(words, "offline")
         wandb.teardown()  # otherwise W&B would reject the run's id as a duplicate
-        offline = True
         started = wandb.init(**{**arguments, "mode": "offline"})
 
     started.define_metric(STEP)
     started.define_metric("*", step_metric=STEP, step_sync=True)
-    if offline:
+    if started.offline:
         for row in _earlier_rows(run):
-            step = row.pop("step")
-            started.log({**row, STEP: step})
+            started.log(_named(row))
         for folder in earlier:
             shutil.rmtree(folder, ignore_errors=True)
     return started
+
+
+def _named(row: Mapping[str, float]) -> dict[str, float]:
+    """Return a row of metrics with W&B's name for the step."""
+    return {STEP if name == "step" else name: value for name, value in row.items()}
 
 
 def _earlier_rows(run: Run) -> list[dict[str, Any]]:

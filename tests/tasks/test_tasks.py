@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from sweeper.store.registry import TASKS, names
-from tasks import ranks
+from tasks.batch import split
 from tasks.parse import module_of
 from tasks.size_server.sizes import size
 from tasks.training.steps import fabric_for
@@ -52,7 +52,7 @@ def test_a_training_step_reads_no_value_of_its_device(name, shared):
             module = module_of(data.config, data)
         module.fabric = fabric_for(data.config.trainer, "cpu")
         divisors = module.divisors(batch)
-        for part in ranks.split(batch, parts):
+        for part in split(batch, parts):
             module.training_step(part, 0, divisors).backward()
         optimizer = module.configure_optimizers()
         module.configure_gradient_clipping(optimizer)
