@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -105,7 +106,7 @@ def _verdicts_apart(one: Table, other: Table) -> Iterator[str]:
             yield f"{_FLIPPED if flipped else ''}{claim}: {changes}"
 
 
-def _terms_by_claim(table: Table) -> dict[str, Texts]:
+def _terms_by_claim(table: Table) -> Mapping[str, Texts]:
     """Return the verdict on each claim by each metric, and the terms of the verdict."""
     found = {}
     for verdict in verdicts_on(table):
@@ -140,7 +141,7 @@ def _configs_apart(one: Table, other: Table) -> Iterator[str]:
         yield f"{key}: {old} -> {new} ({plural(len(changes), 'point')})"
 
 
-def _configs(table: Table) -> dict[tuple[str, ...], Texts]:
+def _configs(table: Table) -> Mapping[Any, Texts]:
     """Return the config of each point as text, without the keys that cannot change results."""
     found = {}
     for row in table.rows:
