@@ -7,7 +7,7 @@ trained.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
 from operator import itemgetter
@@ -146,26 +146,29 @@ class Ranked(NamedTuple):
     listed: list[int]
 
 
-def ranked(
-    statement: Statement, found: Intervals, places: Iterator[int] | None = None
-) -> Ranked:
+def ranked(statement: Statement, found: Intervals) -> Ranked:
     """Rank a statement. `All` is decided by its weakest part, `AnyOf` by its strongest.
 
-    The contrasts of `AnyOf` are listed best first. Callers omit `places`: only the recursion
-    passes it, to number the contrasts.
+    The contrasts of `AnyOf` are listed best first.
     """
-    places = count() if places is None else places
-    if isinstance(statement, Contrast):
-        place = next(places)
-        sign = int(found.lows[place] > 0) - int(found.highs[place] < 0)
-        return Ranked((sign, float(found.values[place])), place, [place])
-    parts = [ranked(part, found, places) for part in statement.parts]
-    weakest_first = sorted(parts, key=itemgetter(0))
-    deciding = weakest_first[0]
-    if isinstance(statement, AnyOf):
-        parts = weakest_first[::-1]
-        deciding = parts[0]
-    return deciding._replace(listed=[place for one in parts for place in one.listed])
+    places = count()
+
+    def rank(part: Statement) -> Ranked:
+        if isinstance(part, Contrast):
+            place = next(places)
+            sign = int(found.lows[place] > 0) - int(found.highs[place] < 0)
+            return Ranked((sign, float(found.values[place])), place, [place])
+        parts = [rank(one) for one in part.parts]
+        weakest_first = sorted(parts, key=itemgetter(0))
+        deciding = weakest_first[0]
+        if isinstance(part, AnyOf):
+            parts = weakest_first[::-1]
+            deciding = parts[0]
+        return deciding._replace(
+            listed=[place for one in parts for place in one.listed]
+        )
+
+    return rank(statement)
 
 
 def with_alternatives(

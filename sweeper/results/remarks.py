@@ -66,24 +66,19 @@ def tuned_in_words(experiment: Data) -> list[str]:
         return []
     names = ", ".join(map(label, found[0]["values"]))
     among = span([choice["among"] for choice in found])
-    points = span([*Counter(choice["arm"] for choice in found).values()])
     seeds = span([len(choice["best"]) for choice in found])
     chosen = (
-        f"{names} chosen on the validation split among {among} values, at {points} "
-        f"{'point' if points == '1' else 'points'} of each arm, and the two best values with "
-        f"{seeds} seeds"
+        f"{names} chosen on the validation split among {among} values, the best two with {seeds} "
+        f"seeds: {_by_arm(found)}."
     )
-    sentences = [f"{chosen[0].upper()}{chosen[1:]}: {_by_arm(found)}."]
+    sentences = [chosen[:1].upper() + chosen[1:]]
     if at_end := [one for one in found if one["at_end"]]:
         words = "At an end of the tried range, so a value beyond it may be better"
         sentences.append(f"{words}: {_by_arm(at_end)}.")
     if unsure := [one for one in found if one["alternative"]]:
         count = f"{len(unsure)} of {plural(len(found), 'choice')}"
-        errors = span([float(f"{one['error']:.2g}") for one in unsure])
-        sentences.append(
-            f"{count} cannot be distinguished from the next best value (the difference has an "
-            f"error of {errors}), so a verdict must hold with both."
-        )
+        words = "cannot be distinguished from the next best value, so a verdict must hold with both"
+        sentences.append(f"{count} {words}.")
     return sentences
 
 
@@ -121,7 +116,7 @@ def missing(table: Table) -> str:
         if finetune:
             wanted = finetune.get(str(row.get("task")), [])
         absent = [one for one in wanted if number(row.get(one)) is None]
-        state = str(row["state"])
+        state = str(row.get("state"))
         if state == "done" and absent:
             state = f"done without {' and '.join(absent)}"
         if state != "done":
@@ -160,9 +155,9 @@ def mixed(table: Table) -> list[str]:
 
     digests: dict[str, set[str]] = defaultdict(set)
     for row in table.rows:
-        text, digest = row.get("prepared") or ("", None)
-        if digest is not None:
-            digests[text].add(digest[:8])
+        digest, _, config = str(row.get("prepared") or "").partition(" ")
+        if digest:
+            digests[config].add(digest)
     for several in digests.values():
         if len(several) > 1:
             listed = ", ".join(sorted(several))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import re
@@ -256,6 +257,7 @@ class RunFiles:
         attempts: the content of attempt.json for each attempt that led to the result, oldest first.
         curve: the step and the loss of each validation. It is only read if the learning-rate
             schedule is in STEADY, since effective speedups need such a schedule.
+        cells: the cells that are equal in all rows of the run.
     """
 
     config: Data = field(default_factory=dict)
@@ -264,6 +266,7 @@ class RunFiles:
     result: Data | None = None
     attempts: Sequence[Data] = ()
     curve: Sequence[tuple[float, float]] = ()
+    cells: Data = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -469,12 +472,6 @@ def _read_cell(name: str, text: str) -> Any:
     return words
 
 
-class _Lines(list[str]):
-    """A list of lines that csv.writer can write to."""
-
-    write = list.append
-
-
 def csv_text(table: Table) -> str:
     """Return the rows of a table as the text of its .csv."""
     rows = ([row.get(key) for key in table.columns] for row in table.rows)
@@ -483,10 +480,10 @@ def csv_text(table: Table) -> str:
 
 def as_csv(rows: Iterable[Iterable[Any]]) -> str:
     """Return rows as the text of a .csv. Spreadsheets do not execute its cells as formulas."""
-    lines = _Lines()
+    text = io.StringIO(newline="")
     # With another line end than "\r\n", csv.writer would leave a lone "\r" unquoted.
-    csv.writer(lines).writerows([map(_csv_cell, row) for row in rows])
-    return "".join(line.removesuffix("\r\n") + "\n" for line in lines)
+    csv.writer(text).writerows(map(_csv_cell, row) for row in rows)
+    return text.getvalue().replace("\r\n", "\n")
 
 
 def _csv_cell(value: Any) -> Any:

@@ -79,7 +79,9 @@ def test_sweeps_without_a_common_point_have_no_differences():
 def test_a_flipped_claim_is_named_and_told_by_the_exit_code():
     code, said = compared(sweep(fixed=36.0), sweep(fixed=44.0))
     assert code == 1
-    assert re.search(r"FLIPPED small_beats_large.*: verdict: supported -> not supported", said)
+    assert re.search(
+        r"FLIPPED small_beats_large.*: verdict: supported -> not supported", said
+    )
     assert "15 of 30 values" in said
     assert len(re.findall(r"fixed heads=\d: mean 3\S+ -> 4\S+ \(\+22", said)) == 3
     assert "standard heads" not in said
