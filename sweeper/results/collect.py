@@ -56,7 +56,7 @@ from sweeper.store.errors import (
     collect_errors,
 )
 from sweeper.store.files import canonical
-from sweeper.store.identity import PLAIN, identity, leaves
+from sweeper.store.identity import PLAIN, leaves
 from sweeper.store.plans import planned
 from sweeper.store.runs import Run, RunStore, State, lineage
 
@@ -192,14 +192,8 @@ class Records:
         """
         others = {run for one in known if one.claims & own.claims for run in one.runs}
         done = [run for run in sorted(others - own.runs) if self.is_done(run)]
-        settings = [self._settings(run) for run in own.runs] if done else []
-        return [run for run in done if self._settings(run) in settings]
-
-    def _settings(self, id: str) -> Data:
-        """Return what can change the results of a run, without its seed and its parent."""
-        config = self.of(id).config
-        without = {k: v for k, v in config.items() if k not in ("seed", "parent")}
-        return identity(without)
+        settings = [self.of(run).settings for run in own.runs] if done else []
+        return [run for run in done if self.of(run).settings in settings]
 
 
 def _shared_gpus(files: Iterable[RunFiles]) -> bool:
@@ -254,15 +248,19 @@ def collected(run: Run, config: Data) -> RunFiles:
     files = RunFiles()
     try:
         record = run.record()
-        cells |= _planned(record.config)
-        files = RunFiles(leaves(record.config), record.size, record.names)
+        keys = leaves(record.config)
+        cells |= _planned(keys)
+        files = RunFiles(keys, record.size, record.names)
         result = status.result or run.result()
         if result is not None:
             attempts = lineage(run, result["attempt"])
             files = replace(files, result=result, attempts=attempts)
             cells |= _measured(record.config, result, attempts)
-        if files.config.get("optimizer.schedule") in STEADY:
-            files = replace(files, curve=_curve(run))
+        if keys.get("optimizer.schedule") in STEADY:
+            loss = "validation/loss"
+            rows = [row for row in run.history() if loss in row]
+            curve = [(row["step"], row[loss]) for row in rows]
+            files = replace(files, curve=curve)
     except UserError as problem:
         failed = {"state": str(State.FAILED), "reason": str(problem)}
         cells |= failed | {"damaged": True}
@@ -270,27 +268,16 @@ def collected(run: Run, config: Data) -> RunFiles:
 
 
 def _unstarted(cells: Data, config: Data) -> RunFiles:
-    """Return the cells of a run without files, and those that follow from its config.
-
-    An empty config is unknown.
-    """
-    planned = _planned(config) if config else {}
-    return RunFiles(leaves(config), cells={**cells, **planned})
-
-
-def _curve(run: Run) -> list[tuple[float, float]]:
-    """Return the step and the validation loss of each validation of a run."""
-    loss = "validation/loss"
-    return [(row["step"], row[loss]) for row in run.history() if loss in row]
+    """Return the cells of a run without files, and those that follow from its config."""
+    keys = leaves(config)
+    return RunFiles(keys, cells={**cells, **_planned(keys)})
 
 
 def _planned(config: Data) -> dict[str, Any]:
-    """Return the cells that follow from a run's config."""
-    trainer = config.get("trainer", {})
-    cells = {"devices": trainer.get("devices", 1) * trainer.get("num_nodes", 1)}
-    if "task" in config:
-        cells["task"] = config["task"]["name"]
-    return cells | {f"model.{key}": v for key, v in leaves(config["model"]).items()}
+    """Return the cells that follow from a run's config, given its dotted keys."""
+    devices = config.get("trainer.devices", 1) * config.get("trainer.num_nodes", 1)
+    of_model = {key: v for key, v in config.items() if key.startswith("model.")}
+    return {"devices": devices, **of_model}
 
 
 def _measured(config: Data, result: Data, attempts: Sequence[Data]) -> dict[str, Any]:
@@ -409,7 +396,7 @@ def _sizes(
     elif parent:
         # The key `parent` names a run of an earlier sweep, or a published model.
         outside = of(parent)
-        before, task = outside.size, outside.cells.get("task")
+        before, task = outside.size, outside.config.get("task.name")
     else:
         before, task = {}, tasks[run]
 

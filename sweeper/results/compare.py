@@ -14,7 +14,6 @@ from sweeper.results.judge import verdicts_on
 from sweeper.results.points import Measure, measures_of_arms
 from sweeper.results.table import Table
 from sweeper.store.errors import UserError, sanitize
-from sweeper.store.identity import can_change_results, identity
 from sweeper.store.numbers import plural
 
 _FLIPPED = "FLIPPED "  # a line on a claim with another verdict begins with this
@@ -145,12 +144,9 @@ def _configs(table: Table) -> Mapping[Any, Texts]:
     """Return the config of each point as text, without the keys that cannot change results."""
     found = {}
     for row in table.rows:
-        config = identity(table.files[row["run"]].config)
-        found[row["arm"], row["point"], row.get("task")] = {
-            key: str(plain(value))
-            for key, value in config.items()
-            if key not in ("seed", "parent") and can_change_results(key)
-        }
+        settings = table.files[row["run"]].settings
+        point = row["arm"], row["point"], row.get("task")
+        found[point] = {key: str(plain(value)) for key, value in settings.items()}
     return found
 
 

@@ -227,7 +227,9 @@ def _earlier(history: pd.DataFrame, pair: str) -> pd.DataFrame:
     Arms and seeds get a prefix, so that their names differ from those in the scores to judge. If
     the history has a column `comparison`, its value becomes part of these names, too.
     """
-    comparison = history.get("comparison", pd.Series("", history.index)).astype(str)
+    comparison = ""
+    if "comparison" in history:
+        comparison = history["comparison"].astype(str)
     named = {
         name: comparison + " " + history[name].astype(str)
         for name in ("arm" if "arm" in history else "point", pair)

@@ -10,19 +10,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sweeper.store import files
 from sweeper.store.errors import UserError, as_typed, invalid_value
-from sweeper.store.identity import can_change_results
+from sweeper.store.identity import can_change_results, identity
 from sweeper.store.numbers import plural
 from sweeper.store.plans import stem
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -268,6 +264,15 @@ class RunFiles:
     curve: Sequence[tuple[float, float]] = ()
     cells: Data = field(default_factory=dict)
 
+    @property
+    def settings(self) -> Data:
+        """The keys of the config that can change results, without the seed and the parent."""
+        return {
+            key: value
+            for key, value in identity(self.config).items()
+            if can_change_results(key) and key not in ("seed", "parent")
+        }
+
 
 @dataclass(frozen=True)
 class Table:
@@ -294,12 +299,10 @@ class Table:
     files: Mapping[str, RunFiles] = field(default_factory=dict)
     code: MixedCode | None = None
 
-    @cached_property
-    def frame(self) -> DataFrame:
-        """The rows as a pandas DataFrame of dtype object, which keeps the type of each cell."""
-        from pandas import DataFrame
-
-        return DataFrame(self.rows, columns=list(self.columns), dtype=object)
+    @property
+    def cells(self) -> list[list[Any]]:
+        """The cells of each row, in the order of the columns."""
+        return [[row.get(key) for key in self.columns] for row in self.rows]
 
     @property
     def metric(self) -> str:
@@ -440,7 +443,13 @@ def read_rows(path: Path) -> tuple[list[str], list[Row]]:
     try:
         with path.open(newline="", encoding="utf-8") as file:
             columns, *lines = filter(None, csv.reader(file))
-        rows = [_read_row(columns, line) for line in lines]
+        cells = [
+            {
+                name: _read_cell(name, text)
+                for name, text in zip(columns, line, strict=True)
+            }
+            for line in lines
+        ]
     except (OSError, ValueError) as error:
         raise UserError(
             f"{path} cannot be read ({error}); {_collect_again()}."
@@ -448,15 +457,8 @@ def read_rows(path: Path) -> tuple[list[str], list[Row]]:
     if missing := NAMES.keys() - {*columns}:
         lacks = ", ".join(sorted(missing))
         raise UserError(f"{path} lacks the columns {lacks}; {_collect_again()}.")
-    return columns, rows
-
-
-def _read_row(columns: Sequence[str], line: Sequence[str]) -> Row:
-    row = {
-        name: _read_cell(name, text) for name, text in zip(columns, line, strict=True)
-    }
     # Compute the column that older tables lack.
-    return {"training_flops": training_flops(row), **row}
+    return columns, [{"training_flops": training_flops(row), **row} for row in cells]
 
 
 def _read_cell(name: str, text: str) -> Any:
@@ -474,8 +476,7 @@ def _read_cell(name: str, text: str) -> Any:
 
 def csv_text(table: Table) -> str:
     """Return the rows of a table as the text of its .csv."""
-    rows = ([row.get(key) for key in table.columns] for row in table.rows)
-    return as_csv([table.columns, *rows])
+    return as_csv([table.columns, *table.cells])
 
 
 def as_csv(rows: Iterable[Iterable[Any]]) -> str:
