@@ -250,7 +250,7 @@ def collected(run: Run, config: Data) -> RunFiles:
         record = run.record()
         keys = leaves(record.config)
         cells |= _planned(keys)
-        files = RunFiles(keys, record.size, record.names)
+        files = RunFiles(keys, record.size, record.names, sections=record.config)
         result = status.result or run.result()
         if result is not None:
             attempts = lineage(run, result["attempt"])

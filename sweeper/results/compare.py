@@ -1,6 +1,6 @@
 """Compare the code, configs, values and verdicts of two sweeps."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import fmean
@@ -75,11 +75,11 @@ def _tables(outputs: Path, sweep: str) -> list[Table]:
 
 
 def _changes(before: Texts, after: Texts) -> list[str]:
-    """Return a text such as "margin: 1 % -> 2 %" for each fact that both have and that differs."""
+    """Return a text such as "margin: 1 % -> 2 %" for each fact that differs."""
     return [
-        f"{name}: {before[name]} -> {after[name]}"
-        for name in before
-        if name in after and before[name] != after[name]
+        f"{name}: {before.get(name, 'none')} -> {after.get(name, 'none')}"
+        for name in dict.fromkeys([*before, *after])
+        if before.get(name, "none") != after.get(name, "none")
     ]
 
 
@@ -87,8 +87,8 @@ def _versions(table: Table) -> Texts:
     """Return the values in the columns code, torch and device."""
     found = {}
     for column in ("code", "torch", "device"):
-        values = {str(row[column]) for row in table.rows if row.get(column)}
-        found[column] = ", ".join(sorted(values)) or "none"
+        if values := {str(row[column]) for row in table.rows if row.get(column)}:
+            found[column] = ", ".join(sorted(values))
     return found
 
 
@@ -125,19 +125,14 @@ def _terms_by_claim(table: Table) -> Mapping[str, Texts]:
 
 
 def _configs_apart(one: Table, other: Table) -> Iterator[str]:
-    """Compare the configs of points that both tables have. Yield a line for each changed key."""
+    """Yield a line for each change of a key, with the number of points whose configs changed so."""
     first, second = _configs(one), _configs(other)
-    apart: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for point in [point for point in first if point in second]:
-        before, after = first[point], second[point]
-        for key in before.keys() | after.keys():
-            change = before.get(key, "none"), after.get(key, "none")
-            if change[0] != change[1]:
-                apart[key].append(change)
-
-    for key, changes in sorted(apart.items()):
-        old, new = (", ".join(sorted(set(side))) for side in zip(*changes, strict=True))
-        yield f"{key}: {old} -> {new} ({plural(len(changes), 'point')})"
+    shared = [point for point in first if point in second]
+    changes = Counter(
+        change for point in shared for change in _changes(first[point], second[point])
+    )
+    for change, count in sorted(changes.items()):
+        yield f"{change} ({plural(count, 'point')})"
 
 
 def _configs(table: Table) -> Mapping[Any, Texts]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from sweeper.store import files
 from sweeper.store.errors import UserError, as_typed, invalid_value
-from sweeper.store.identity import can_change_results, identity
+from sweeper.store.identity import can_change_results, identity, leaves
 from sweeper.store.numbers import plural
 from sweeper.store.plans import stem
 
@@ -253,6 +253,7 @@ class RunFiles:
         attempts: the content of attempt.json for each attempt that led to the result, oldest first.
         curve: the step and the loss of each validation. It is only read if the learning-rate
             schedule is in STEADY, since effective speedups need such a schedule.
+        sections: the config as it is in the record, nested.
         cells: the cells that are equal in all rows of the run.
     """
 
@@ -262,16 +263,14 @@ class RunFiles:
     result: Data | None = None
     attempts: Sequence[Data] = ()
     curve: Sequence[tuple[float, float]] = ()
+    sections: Data = field(default_factory=dict)
     cells: Data = field(default_factory=dict)
 
     @property
     def settings(self) -> Data:
-        """The keys of the config that can change results, without the seed and the parent."""
-        return {
-            key: value
-            for key, value in identity(self.config).items()
-            if can_change_results(key) and key not in ("seed", "parent")
-        }
+        """The dotted keys that can change results, without the seed and the parent."""
+        kept = leaves(identity(self.sections))
+        return {key: kept[key] for key in kept.keys() - {"seed", "parent"}}
 
 
 @dataclass(frozen=True)

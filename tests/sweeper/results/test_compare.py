@@ -60,8 +60,9 @@ def test_precision_and_learning_rates_of_runs_are_told():
     one = configured("32-true", {2: 0.01, 4: 0.03, 8: 0.1})
     other = configured("bf16-mixed", {2: 0.03, 4: 0.1, 8: 0.1})
     _, said = compared(one, other)
-    assert said.splitlines()[1:3] == [
-        "  optimizer.learning_rate: 0.01, 0.03 -> 0.03, 0.1 (4 points)",
+    assert said.splitlines()[1:4] == [
+        "  optimizer.learning_rate: 0.01 -> 0.03 (2 points)",
+        "  optimizer.learning_rate: 0.03 -> 0.1 (2 points)",
         "  trainer.precision: 32-true -> bf16-mixed (6 points)",
     ]
 
