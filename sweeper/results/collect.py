@@ -13,8 +13,6 @@ A row in memory also has keys that are not columns (`_IN_MEMORY`):
 
 - `estimate`: the training time that the plan expected, in seconds.
 - `devices`: the number of devices.
-- `prepared`: the start of the digest of the prepared files, a space, and the config of the run's
-  data and task as JSON.
 - `damaged`: whether a file of the run cannot be read.
 
 `collect` writes nothing. Equal records give tables with equal bytes.
@@ -70,7 +68,7 @@ RESULT_KEYS = (
 )
 # A table has one of these columns only if a run has a value for it.
 OPTIONAL = ("parent", "trials", "waited_seconds")
-_IN_MEMORY = ("estimate", "devices", "prepared", "damaged")
+_IN_MEMORY = ("estimate", "devices", "damaged")
 
 Plan = Data
 """A plan as plain data (store/plans.py)."""
@@ -255,7 +253,7 @@ def collected(run: Run, config: Data) -> RunFiles:
         if result is not None:
             attempts = lineage(run, result["attempt"])
             files = replace(files, result=result, attempts=attempts)
-            cells |= _measured(record.config, result, attempts)
+            cells |= _measured(result, attempts)
         if keys.get("optimizer.schedule") in STEADY:
             loss = "validation/loss"
             rows = [row for row in run.history() if loss in row]
@@ -280,7 +278,7 @@ def _planned(config: Data) -> dict[str, Any]:
     return {"devices": devices, **of_model}
 
 
-def _measured(config: Data, result: Data, attempts: Sequence[Data]) -> dict[str, Any]:
+def _measured(result: Data, attempts: Sequence[Data]) -> dict[str, Any]:
     """Return the cells that come from a run's result and from the attempts that led to it."""
     device = str(result.get("device") or "")
     hardware = [one.get("hardware", {}) for one in attempts[:-1]]
@@ -294,12 +292,9 @@ def _measured(config: Data, result: Data, attempts: Sequence[Data]) -> dict[str,
         column: THEN.join(dict.fromkeys(filter(None, words)))
         for column, words in trained_with.items()
     }
-    prepared = str(result.get("data", {}).get("sha256") or "")[:8]
-    data = canonical([config.get("data"), config.get("task")])
     return {
         **{key: result.get(key) for key in RESULT_KEYS},
         **joined,
-        "prepared": f"{prepared} {data}",
         **result.get("validation", {}),
         **result["metrics"],
     }

@@ -18,6 +18,7 @@ from sweeper.results.points import (
     points,
 )
 from sweeper.results.table import THEN, Data, Table, direction, label, number
+from sweeper.store.files import canonical
 from sweeper.store.numbers import plural, short
 
 _VERSIONS = {
@@ -154,10 +155,11 @@ def mixed(table: Table) -> list[str]:
             sentences.append(f"{words.format(len(found))}: {', '.join(found)}.")
 
     digests: dict[str, set[str]] = defaultdict(set)
-    for row in table.rows:
-        digest, _, config = str(row.get("prepared") or "").partition(" ")
+    for files in table.files.values():
+        digest = (files.result or {}).get("data", {}).get("sha256")
         if digest:
-            digests[config].add(digest)
+            sections = [files.sections.get("data"), files.sections.get("task")]
+            digests[canonical(sections)].add(digest[:8])
     for several in digests.values():
         if len(several) > 1:
             listed = ", ".join(sorted(several))
