@@ -23,16 +23,17 @@ from sweeper.results.design import (
     at,
     by,
     check_equal,
+    collapses_at,
     curves,
     equal_within,
     gain_grows,
     keeps_improving,
-    knee,
     larger_heads_gain_more,
     most_heads_lose,
     not_used,
     numbered,
     over,
+    over_pairs,
     read_at,
     trends_apart,
 )
@@ -108,11 +109,15 @@ def small_beats_large(
             f"no more parameters than the standard models of embedding size {largest:.0f}; add it "
             "to the experiment's grid."
         )
-    winners = []
-    for one in strict.values():
-        words = [f"{_model(one)} over {_model(rival)}" for rival in rivals]
-        pairs = zip(rivals, words, strict=True)
-        winners.append(All([over(one, rival, own) for rival, own in pairs]))
+    winners = [
+        All(
+            [
+                over(one, rival, f"{_model(one)} over {_model(rival)}")
+                for rival in rivals
+            ]
+        )
+        for one in strict.values()
+    ]
     return AnyOf(winners)
 
 
@@ -175,13 +180,12 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
     `standard`. The mean over these pairs decides. If the experiment has no arm `standard`, its only
     arm with matched points takes that role.
     """
-    every = design.points
-    by_name = {f"{point.arm} {point.name}".strip(): point for point in every}
-    targets = (
-        (point, by_name.get(str(point.cells.get("matched_to")))) for point in every
-    )
-    matched = [(point, target) for point, target in targets if target]
-    rival, *more = dict.fromkeys(point.arm for point, _ in matched) or [standard]
+    by_name = {f"{one.arm} {one.name}".strip(): one for one in design.points}
+    matched = []
+    for point in design.points:
+        if target := by_name.get(str(point.cells.get("matched_to"))):
+            matched.append((point, target))
+    rival, *more = dict.fromkeys(one.arm for one, _ in matched) or [standard]
     if standard in design.arms:
         rival = standard
     elif more:
@@ -189,28 +193,24 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
             f"The arms {' and '.join([rival, *more])} have matched points, but none of these arms "
             f"is called {standard}; rename the arm that the others are compared with."
         )
-    weights: list[tuple[float, Point]] = []
+    pairs: list[tuple[Point, Point]] = []
     errors: dict[str, float] = {}
     for point, target in matched:
-        if (point.arm == rival) == (target.arm == rival):
-            continue
         own, other = (point, target) if point.arm == rival else (target, point)
-        if own.runs != other.runs:
-            weights += [(1.0, other), (-1.0, own)]
+        arms = [own.arm, other.arm]
+        if arms.count(rival) == 1 and own.runs != other.runs:
+            pairs.append((other, own))
             count = str(point.cells["match_count"])
             errors[count] = max(errors.get(count, 0.0), abs(at(point, "match_error")))
-    if not weights:
+    if not pairs:
         raise Unanswerable(
             f"No other arm has runs of its own that are matched to the arm {rival}; add `match` to "
             "one of the arms."
         )
-    pairs = len(weights) // 2
     equal = " or ".join(equal_within(*one) for one in sorted(errors.items()))
-    others = " and ".join(
-        dict.fromkeys(point.arm for weight, point in weights if weight > 0)
-    )
-    words = f"over {plural(pairs, 'pair')} with {equal}, {others} over {rival}"
-    return Contrast(words, [(weight / pairs, point) for weight, point in weights])
+    others = " and ".join(dict.fromkeys(other.arm for other, _ in pairs))
+    words = f"over {plural(len(pairs), 'pair')} with {equal}, {others} over {rival}"
+    return over_pairs(pairs, words)
 
 
 def fixed_size_beats_heuristic(
@@ -254,27 +254,28 @@ def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> State
             f"The claim compares the arm {equal} with arms whose head sizes differ between "
             "layers, but there is no such arm; add one."
         )
+
+    def size(point: Point) -> tuple[float, float]:
+        return at(point, "model.heads"), at(point, "params_total")
+
     parts, paired = [], set[tuple[str, ...]]()
     for arm in others:
         rivals = design.of(arm)
-        of_size = {(at(p, "model.heads"), at(p, "params_total")): p for p in rivals}
+        of_size = {size(rival): rival for rival in rivals}
         if len(of_size) < len(rivals):
             raise Unanswerable(
                 f"Points of the arm {arm} differ in more than the number of heads; give all "
                 "other keys one value."
             )
-        weights = []
-        for one in by("model.heads", design.of(equal)):
-            if other := of_size.get((at(one, "model.heads"), at(one, "params_total"))):
-                weights += [(1, one), (-1, other)]
-                paired |= {one.key, other.key}
-        if not weights:
+        models = by("model.heads", design.of(equal))
+        pairs = [(one, of_size[size(one)]) for one in models if size(one) in of_size]
+        if not pairs:
             raise Unanswerable(
                 f"No model of the arm {arm} has as many heads and parameters as one of the arm "
                 f"{equal}; add such models to the experiment's grid."
             )
-        scaled = [(sign / (len(weights) // 2), one) for sign, one in weights]
-        parts.append(Contrast(f"one size in all layers over {arm} sizes", scaled))
+        paired |= {point.key for pair in pairs for point in pair}
+        parts.append(over_pairs(pairs, f"one size in all layers over {arm} sizes"))
     unpaired = sum(point.key not in paired for point in design.points)
     why = f"models of {equal} and of other arms differ in heads or parameters"
     return All(parts, not_used(unpaired, why))
@@ -299,12 +300,9 @@ def bottleneck_limits_heads(design: Design, *, large: str = "large") -> Statemen
         )
     parts = []
     for arm in small:
-        pair = (
-            alone("model.heads", design.of(large)),
-            alone("model.heads", design.of(arm)),
-        )
-        shared, weights = trends_apart(*pair, "model.heads")
-        sizes = [at(own[0], "model.head_size") for own in pair]
+        curves = [alone("model.heads", design.of(own)) for own in (large, arm)]
+        shared, weights = trends_apart(curves, "numbers of heads that both arms have")
+        sizes = [at(curve[shared[0]], "model.head_size") for curve in curves]
         words = (
             f"from {shared[0]:.0f} to {shared[-1]:.0f} heads with heads of {sizes[0]:.0f}, and not "
             f"with heads of {sizes[1]:.0f},"
@@ -356,8 +354,10 @@ def _knees(points: Sequence[Point], expected: Callable[[int], int]) -> Statement
     `expected` is a function from the sequence length to a head size.
     """
     lengths = curves("task.sequence_length", points)
-    knees = [knee(curve, expected(round(n))) for n, curve in lengths.items()]
-    return All([fall for own in knees for fall in own])
+    parts = []
+    for length in map(round, lengths):
+        parts += collapses_at(lengths[length], length, expected(length))
+    return All(parts)
 
 
 def rotary_costs_small_heads(

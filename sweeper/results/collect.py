@@ -13,8 +13,6 @@ A row in memory also has keys that are not columns (`_IN_MEMORY`):
 
 - `estimate`: the training time that the plan expected, in seconds.
 - `devices`: the number of devices.
-- `prepared`: a list of two strings: the config of the run's data and task as JSON, and the digest
-  of the prepared files.
 - `damaged`: whether a file of the run cannot be read.
 
 `collect` writes nothing. Equal records give tables with equal bytes.
@@ -26,7 +24,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from sweeper.results.mixed_code import mixed_code
 from sweeper.results.paper_tables import has_paper_table, write_paper_table
@@ -56,7 +54,7 @@ from sweeper.store.errors import (
     collect_errors,
 )
 from sweeper.store.files import canonical
-from sweeper.store.identity import PLAIN, identity, leaves
+from sweeper.store.identity import PLAIN, leaves
 from sweeper.store.plans import planned
 from sweeper.store.runs import Run, RunStore, State, lineage
 
@@ -69,8 +67,8 @@ RESULT_KEYS = (
     "device",
 )
 # A table has one of these columns only if a run has a value for it.
-OPTIONAL = ("parent", "waited_seconds")
-_IN_MEMORY = ("estimate", "devices", "prepared", "damaged")
+OPTIONAL = ("parent", "trials", "waited_seconds")
+_IN_MEMORY = ("estimate", "devices", "damaged")
 
 Plan = Data
 """A plan as plain data (store/plans.py)."""
@@ -100,9 +98,9 @@ def collect(
             tables.append(records.table(name, plan))
 
     if faults is not None:
-        rows = (row for table in tables for row in table.rows if row.get("damaged"))
-        damaged = {row["run"]: row["reason"] for row in rows}
-        faults.extend(UserError(f"run {run}: {why}") for run, why in damaged.items())
+        rows = [row for table in tables for row in table.rows if row.get("damaged")]
+        damaged = {f"run {row['run']}: {row['reason']}" for row in rows}
+        faults += map(UserError, sorted(damaged))
     return tables
 
 
@@ -123,13 +121,6 @@ def write_tables(
     return written
 
 
-class Collected(NamedTuple):
-    """The cells that are equal in all rows of a run, and the content of the run's files."""
-
-    cells: Data
-    files: RunFiles = RunFiles()
-
-
 class Records:
     """A cache of the store's records, shared by several tables.
 
@@ -143,11 +134,11 @@ class Records:
     ) -> None:
         self._store = store
         self._configs = configs or {}
-        self._known: dict[str, Collected] = {}
+        self._known: dict[str, RunFiles] = {}
         self._code = TrainedCode(store.outputs)
 
-    def of(self, id: str) -> Collected:
-        """Return the cells and files of a run, from the cache after the first call."""
+    def of(self, id: str) -> RunFiles:
+        """Return the content of a run's files, from the cache after the first call."""
         if id not in self._known:
             run = self._store.run(id)
             self._known[id] = collected(run, self._configs.get(id, {}))
@@ -199,14 +190,8 @@ class Records:
         """
         others = {run for one in known if one.claims & own.claims for run in one.runs}
         done = [run for run in sorted(others - own.runs) if self.is_done(run)]
-        settings = [self._settings(run) for run in own.runs] if done else []
-        return [run for run in done if self._settings(run) in settings]
-
-    def _settings(self, id: str) -> Data:
-        """Return what can change the results of a run, without its seed and its parent."""
-        config = self.of(id).files.config
-        without = {k: v for k, v in config.items() if k not in ("seed", "parent")}
-        return identity(without)
+        settings = [self.of(run).settings for run in own.runs] if done else []
+        return [run for run in done if self.of(run).settings in settings]
 
 
 def _shared_gpus(files: Iterable[RunFiles]) -> bool:
@@ -240,15 +225,15 @@ def before_training(plan: Plan, configs: Mapping[str, Data]) -> list[Table]:
         configs: the config of each run of the plan, by run id.
     """
 
-    def of(id: str) -> Collected:
+    def of(id: str) -> RunFiles:
         cells = {"run": id, "state": str(State.NEW)}
         return _unstarted(cells, configs.get(id, {}))
 
     return [_table(name, plan, of) for name in plan["experiments"]]
 
 
-def collected(run: Run, config: Data) -> Collected:
-    """Return the cells of a run (its config, state and measurements) and its files.
+def collected(run: Run, config: Data) -> RunFiles:
+    """Return the content of a run's files, with its cells: its config, state and measurements.
 
     Use `config` if the run has no record.
     """
@@ -261,46 +246,39 @@ def collected(run: Run, config: Data) -> Collected:
     files = RunFiles()
     try:
         record = run.record()
-        cells |= _planned(record.config)
-        files = RunFiles(leaves(record.config), record.size, record.names)
+        keys = leaves(record.config)
+        cells |= _planned(keys)
+        files = RunFiles(keys, record.size, record.names, sections=record.config)
         result = status.result or run.result()
         if result is not None:
             attempts = lineage(run, result["attempt"])
             files = replace(files, result=result, attempts=attempts)
-            cells |= _measured(record.config, result, attempts)
-        if files.config.get("optimizer.schedule") in STEADY:
-            files = replace(files, curve=_curve(run))
+            cells |= _measured(result, attempts)
+        if keys.get("optimizer.schedule") in STEADY:
+            loss = "validation/loss"
+            rows = [row for row in run.history() if loss in row]
+            curve = [(row["step"], row[loss]) for row in rows]
+            files = replace(files, curve=curve)
     except UserError as problem:
         failed = {"state": str(State.FAILED), "reason": str(problem)}
         cells |= failed | {"damaged": True}
-    return Collected(cells, files)
+    return replace(files, cells=cells)
 
 
-def _unstarted(cells: Data, config: Data) -> Collected:
-    """Return the cells of a run without files, with those that follow from its config.
-
-    An empty config is unknown.
-    """
-    planned = _planned(config) if config else {}
-    return Collected({**cells, **planned}, RunFiles(leaves(config)))
-
-
-def _curve(run: Run) -> list[tuple[float, float]]:
-    """Return the step and the validation loss of each validation of a run."""
-    loss = "validation/loss"
-    return [(row["step"], row[loss]) for row in run.history() if loss in row]
+def _unstarted(cells: Data, config: Data) -> RunFiles:
+    """Return the cells of a run without files, and those that follow from its config."""
+    keys = leaves(config)
+    return RunFiles(keys, cells={**cells, **_planned(keys)})
 
 
 def _planned(config: Data) -> dict[str, Any]:
-    """Return the cells that follow from a run's config."""
-    trainer = config.get("trainer", {})
-    cells = {"devices": trainer.get("devices", 1) * trainer.get("num_nodes", 1)}
-    if "task" in config:
-        cells["task"] = config["task"]["name"]
-    return cells | {f"model.{key}": v for key, v in leaves(config["model"]).items()}
+    """Return the cells that follow from a run's config, given its dotted keys."""
+    devices = config.get("trainer.devices", 1) * config.get("trainer.num_nodes", 1)
+    of_model = {key: v for key, v in config.items() if key.startswith("model.")}
+    return {"devices": devices, **of_model}
 
 
-def _measured(config: Data, result: Data, attempts: Sequence[Data]) -> dict[str, Any]:
+def _measured(result: Data, attempts: Sequence[Data]) -> dict[str, Any]:
     """Return the cells that come from a run's result and from the attempts that led to it."""
     device = str(result.get("device") or "")
     hardware = [one.get("hardware", {}) for one in attempts[:-1]]
@@ -314,35 +292,35 @@ def _measured(config: Data, result: Data, attempts: Sequence[Data]) -> dict[str,
         column: THEN.join(dict.fromkeys(filter(None, words)))
         for column, words in trained_with.items()
     }
-    data = canonical([config.get("data"), config.get("task")])
     return {
         **{key: result.get(key) for key in RESULT_KEYS},
         **joined,
-        "prepared": [data, result.get("data", {}).get("sha256")],
         **result.get("validation", {}),
         **result["metrics"],
     }
 
 
-def _table(name: str, plan: Plan, of: Callable[[str], Collected]) -> Table:
-    """Return the table of an experiment. `of` maps a run id to the run's cells and files."""
+def _table(name: str, plan: Plan, of: Callable[[str], RunFiles]) -> Table:
+    """Return the table of an experiment. `of` maps a run id to the content of the run's files."""
+    about = plan["experiments"][name]
     points = [point for point in plan["points"] if point["experiment"] == name]
     swept = {key for point in points for key in point["values"]}
     # If one arm fixes a key and another varies it, the rows of both have a cell for it.
-    shown = {*swept, str(plan["experiments"][name].get("x"))}
+    shown = {*swept, str(about.get("x"))}
     ends = Counter(key.rpartition(".")[2] for key in swept)
     tasks = {point["run"]: point.get("task") for point in plan["points"]}
 
     rows, files, settings = [], {}, {}
     for point in points:
         run = of(point["run"])
-        config = run.files.config
-        files[point["run"]] = run.files
+        config = run.config
+        files[point["run"]] = run
         words = _words(point["values"], ends)
         settings[words] = point["values"]
 
         chosen, beside = point.get("chosen") or {}, point.get("alternative_to")
         row = {
+            **dict.fromkeys((*RESULT_KEYS, *RUN)),
             "task": point.get("task"),
             **point["values"],
             **chosen.get("values", {}),
@@ -356,21 +334,18 @@ def _table(name: str, plan: Plan, of: Callable[[str], Collected]) -> Table:
             "point": words,
             "seed": point["seed"],
             "trials": " ".join(chosen.get("trials", ())),
-            "parent": plan["runs"].get(point["run"], {}).get("parent"),
+            "parent": plan["runs"][point["run"]]["parent"],
             "estimate": plan.get("estimate", {}).get(point["run"]),
         }
         row["training_flops"] = training_flops(row)
         if beside is not None:
             row["alternative_to"] = f"{point['arm']} {_words(beside, ends)}".strip()
-        cells = {key: None if v == "" else plain(v) for key, v in row.items()}
-        rows.append(cells | {key: row.get(key) for key in _IN_MEMORY})
+        rows.append({key: None if v == "" else plain(v) for key, v in row.items()})
 
     provenance = {key: plan.get(key) for key in ("number", "command", "scale")}
-    if plan.get("accept_mixed_code"):
-        provenance["accept_mixed_code"] = True
-    if "rounds" in plan:
-        provenance["rounds"] = plan["rounds"]
-    about = plan["experiments"][name]
+    provenance |= {
+        key: plan[key] for key in ("accept_mixed_code", "rounds") if key in plan
+    }
     return Table(name, about, provenance, settings, _columns(rows, swept), rows, files)
 
 
@@ -395,7 +370,7 @@ def _sizes(
     point: Data,
     plan: Plan,
     tasks: Mapping[str, str | None],
-    of: Callable[[str], Collected],
+    of: Callable[[str], RunFiles],
 ) -> dict[str, Any]:
     """Return the cells on the size of a point's model, and on the point that it is matched to.
 
@@ -407,21 +382,25 @@ def _sizes(
         point: the point in the plan.
         plan: the plan.
         tasks: the task of every run in the plan, by run id.
-        of: a function from a run id to the run's cells and files.
+        of: a function from a run id to the content of the run's files.
     """
-    run = plan["runs"].get(point["run"], {})
-    size, parent = dict(run.get("size", {})), run.get("parent")
-    before, task = plan["runs"].get(parent, {}).get("size", {}), tasks.get(parent)
-    if parent and parent not in plan["runs"]:
+    runs, run = plan["runs"], point["run"]
+    size, parent = dict(runs[run]["size"]), runs[run]["parent"]
+    if parent in runs:
+        before, task = runs[parent]["size"], tasks.get(parent)
+    elif parent:
         # The key `parent` names a run of an earlier sweep, or a published model.
         outside = of(parent)
-        before, task = outside.files.size, outside.cells.get("task")
-    if task != tasks.get(point["run"]):
+        before, task = outside.size, outside.config.get("task.name")
+    else:
+        before, task = {}, tasks[run]
+
+    if task != tasks[run]:
         size |= {key: own for key, own in before.items() if key.startswith("params_")}
     elif before.get("params_attention"):
         share = size["params_attention"] / before["params_attention"]
         # A parent outside the plan may be continued without any change of its attention.
-        if share != 1 or parent in plan["runs"]:
+        if share != 1 or parent in runs:
             size["params_attention_saved"] = 1 - share
 
     found = {key: own for key, own in size.items() if key in SIZES}
@@ -434,18 +413,15 @@ def _sizes(
 
 def _columns(rows: Sequence[Data], swept: set[str]) -> list[str]:
     """Return the columns of these rows, in the order of the schema."""
-    found = {key for row in rows for key in row}
+    unused = {key for key in OPTIONAL if not any(row.get(key) for row in rows)}
+    found = {key for row in rows for key in row} - unused
     rest = sorted(found - {*NAMES, *SIZES, *RUN, *_IN_MEMORY})
-    if not any(row["trials"] for row in rows):
-        rest.remove("trials")
     metrics = [key for key in rest if "/" in key and key not in swept]
     keys = [key for key in rest if key not in metrics]
     # Sort the keys of the model first.
     keys.sort(key=lambda key: not key.startswith("model."))
-    sizes = [key for key in SIZES if key in found or key in RESULT_KEYS]
-    unused = {key for key in OPTIONAL if not any(row.get(key) for row in rows)}
-    run = [key for key in RUN if key not in unused]
-    return [*NAMES, *keys, *sizes, *metrics, *run]
+    order = [*NAMES, *keys, *SIZES, *metrics, *RUN]
+    return [key for key in order if key in found]
 
 
 def plain(value: Any) -> Any:

@@ -1,8 +1,9 @@
 """Compare the code, configs, values and verdicts of two sweeps."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from rich.console import Console
@@ -10,15 +11,16 @@ from rich.text import Text
 
 from sweeper.results.collect import collect, plain
 from sweeper.results.judge import verdicts_on
-from sweeper.results.points import Point, measures_of_arms
-from sweeper.results.table import Data, Table
-from sweeper.results.verdict import Verdict
+from sweeper.results.points import Measure, measures_of_arms
+from sweeper.results.table import Table
 from sweeper.store.errors import UserError, sanitize
-from sweeper.store.identity import can_change_results, identity
 from sweeper.store.numbers import plural
 
-Name = tuple[str, str]
-"""The arm and the name of a point."""
+_FLIPPED = "FLIPPED "  # a line on a claim with another verdict begins with this
+Texts = Mapping[str, str]
+"""Facts about a sweep, as text by name."""
+Values = Mapping[tuple[str, int], float]
+"""The values of a metric, by point and seed."""
 
 
 def compare(console: Console, outputs: Path, one: str, other: str) -> int:
@@ -43,24 +45,24 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
             "experiment of each, such as FOLDER/fig1."
         )
 
-    shared = flips = 0
+    flips = 0
     for a, b in pairs:
-        heading = f"{sanitize(a.name)}: {sanitize(other)} against {sanitize(one)}"
-        console.print(Text(heading, "bold"))
-        before, after = _verdicts(a), _verdicts(b)
-        shared += len(before.keys() & after.keys())
-        judged = list(_verdicts_apart(before, after, one, other))
-        flipped = [line for line, flip in judged if flip]
-        flips += len(flipped)
-        for line in (*_facts(a, b), *_configs(a, b), *differences(a, b)):
-            console.print(Text(f"  {line}"), soft_wrap=True)
-        for line, flip in judged:
-            style = "bold red" if flip else ""
-            console.print(Text(f"  {line}", style), soft_wrap=True)
-    if not shared:
-        console.print("No claim is judged by both sweeps.")
-    elif not flips:
-        console.print("Every claim that both sweeps judge has the same verdict.")
+        heading = f"{a.name}: {other} against {one}"
+        console.print(Text(sanitize(heading), "bold"))
+        lines = [
+            *_changes(_versions(a), _versions(b)),
+            *_configs_apart(a, b),
+            *differences(a, b),
+            *_verdicts_apart(a, b),
+        ]
+        for line in lines:
+            style = ""
+            if line.startswith(_FLIPPED):
+                flips += 1
+                style = "bold red"
+            console.print(Text(f"  {sanitize(line, 2000)}", style), soft_wrap=True)
+    if not flips:
+        console.print("No claim that both sweeps judge has another verdict.")
     return 1 if flips else 0
 
 
@@ -72,157 +74,129 @@ def _tables(outputs: Path, sweep: str) -> list[Table]:
     return collect(path.parent if path.parent != Path() else outputs, [path.name])
 
 
-def _verdicts_apart(
-    before: Mapping[str, Verdict], after: Mapping[str, Verdict], one: str, other: str
-) -> Iterator[tuple[str, bool]]:
-    """Yield a line for each claim whose verdict or terms differ between two sweeps.
-
-    With each line, yield whether the verdict differs. `one` and `other` name the sweeps in these
-    lines.
-    """
-    for claim in sorted(before.keys() ^ after.keys()):
-        word = one if claim in before else other
-        yield f"{sanitize(claim)}: only {sanitize(word)} judges it", False
-
-    for claim, was in before.items():
-        now = after.get(claim, was)
-        why = _terms_apart(was, now)
-        if now.verdict is was.verdict:
-            if why:
-                yield f"{sanitize(claim)}: {'; '.join(why)}", False
-            continue
-        words = f"FLIPPED {sanitize(claim)}: {was.verdict} -> {now.verdict}"
-        yield f"{words} ({'; '.join(why)})" if why else words, True
+def _changes(before: Texts, after: Texts) -> list[str]:
+    """Return a text such as "margin: 1 % -> 2 %" for each fact that differs."""
+    return [
+        f"{name}: {before.get(name, 'none')} -> {after.get(name, 'none')}"
+        for name in dict.fromkeys([*before, *after])
+        if before.get(name, "none") != after.get(name, "none")
+    ]
 
 
-def _verdicts(table: Table) -> dict[str, Verdict]:
-    """Return the verdicts of a table by the name of their claim and the metric that judged it."""
-    return {
-        ", ".join(filter(None, [verdict.claim, verdict.measure])): verdict
-        for verdict in verdicts_on(table)
-    }
-
-
-def _terms_apart(was: Verdict, now: Verdict) -> list[str]:
-    """Return a text such as "margin 1 % -> 2 %" for each term in which two verdicts differ."""
-    # A verdict has no numbers if the points cannot decide its claim.
-    if not (was.numbers and now.numbers):
-        return []
-    before, after = _terms(was.numbers), _terms(now.numbers)
-    pairs = [(key, before[key], after[key]) for key in before]
-    return [f"{key} {old} -> {new}" for key, old, new in pairs if old != new]
-
-
-def _terms(numbers: Data) -> dict[str, str]:
-    """Return the terms of a verdict, such as its margin and confidence, as text by name."""
-    return {
-        "margin": (numbers["margin"] or {}).get("size", "none"),
-        "error": f"{numbers['error']:g}",
-        "claims": f"{numbers['claims']}",
-        "confidence": f"{100 * numbers['confidence']:.4g} %",
-        "spread pooled over": "{values} values of {points} points".format(
-            **numbers["pooled"]
-        ),
-    }
-
-
-def _facts(one: Table, other: Table) -> Iterator[str]:
-    """Yield a line for each of the columns code, torch and device that differs."""
+def _versions(table: Table) -> Texts:
+    """Return the values in the columns code, torch and device."""
+    found = {}
     for column in ("code", "torch", "device"):
-        before, after = (
-            sorted({str(row[column]) for row in table.rows if row.get(column)})
-            for table in (one, other)
-        )
-        if before == after:
-            continue
-        yield f"{column}: {', '.join(before) or 'none'} -> {', '.join(after) or 'none'}"
+        if values := {str(row[column]) for row in table.rows if row.get(column)}:
+            found[column] = ", ".join(sorted(values))
+    return found
 
 
-def _configs(one: Table, other: Table) -> Iterator[str]:
-    """Compare the configs of points that both tables have. Yield a line for each changed key."""
-    first, second = (
-        {
-            (row["arm"], row["point"], row.get("task")): identity(
-                table.files[row["run"]].config
-            )
-            for row in table.rows
-        }
-        for table in (one, other)
+def _verdicts_apart(one: Table, other: Table) -> Iterator[str]:
+    """Yield a line for each claim whose verdict or terms differ, or that one table lacks."""
+    before, after = _terms_by_claim(one), _terms_by_claim(other)
+    for claim in dict.fromkeys([*before, *after]):
+        if claim not in after:
+            yield f"{claim}: only the first judges it"
+        elif claim not in before:
+            yield f"{claim}: only the second judges it"
+        elif changes := "; ".join(_changes(before[claim], after[claim])):
+            flipped = before[claim]["verdict"] != after[claim]["verdict"]
+            yield f"{_FLIPPED if flipped else ''}{claim}: {changes}"
+
+
+def _terms_by_claim(table: Table) -> Mapping[str, Texts]:
+    """Return the verdict on each claim by each metric, and the terms of the verdict."""
+    found = {}
+    for verdict in verdicts_on(table):
+        terms = {"verdict": str(verdict.verdict)}
+        # A verdict has no numbers if the points cannot decide its claim.
+        if numbers := verdict.numbers:
+            pooled = numbers["pooled"]
+            terms |= {
+                "margin": (numbers["margin"] or {}).get("size", "none"),
+                "error": f"{numbers['error']:g}",
+                "claims": f"{numbers['claims']}",
+                "confidence": f"{100 * numbers['confidence']:.4g} %",
+                "spread": f"pooled over {pooled['values']} values of {pooled['points']} points",
+            }
+        found[f"{verdict.claim}, {verdict.measure}"] = terms
+    return found
+
+
+def _configs_apart(one: Table, other: Table) -> Iterator[str]:
+    """Yield a line for each change of a key, with the number of points whose configs changed so."""
+    first, second = _configs(one), _configs(other)
+    shared = [point for point in first if point in second]
+    changes = Counter(
+        change for point in shared for change in _changes(first[point], second[point])
     )
-    apart: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for place in [place for place in first if place in second]:
-        before, after = first[place], second[place]
-        for key in (before.keys() | after.keys()) - {"seed", "parent"}:
-            old, new = before.get(key), after.get(key)
-            if old != new and can_change_results(key):
-                apart[key].append((_word(old), _word(new)))
-
-    for key, pairs in sorted(apart.items()):
-        old, new = (sorted(set(side)) for side in zip(*pairs, strict=True))
-        points = plural(len(pairs), "point")
-        yield f"{sanitize(key)}: {', '.join(old)} -> {', '.join(new)} ({points})"
+    for change, count in sorted(changes.items()):
+        yield f"{change} ({plural(count, 'point')})"
 
 
-def _word(value: Any) -> str:
-    return sanitize("none" if value is None else plain(value))
+def _configs(table: Table) -> Mapping[Any, Texts]:
+    """Return the config of each point as text, without the keys that cannot change results."""
+    found = {}
+    for row in table.rows:
+        settings = table.files[row["run"]].settings
+        point = row["arm"], row["point"], row.get("task")
+        found[point] = {key: str(plain(value)) for key, value in settings.items()}
+    return found
 
 
 def differences(one: Table, other: Table) -> Iterator[str]:
     """Yield lines on changed and missing values, for each metric that judges both tables.
 
-    Then yield a line for each metric that judges only one of them.
+    Also yield a line for each metric that judges only one of them.
     """
     own, others = measures_of_arms(one), measures_of_arms(other)
-    for measure in own:
+    for measure in dict.fromkeys([*own, *others]):
         if measure not in others:
-            continue
-        first, second = (
-            {(point.arm, point.name): point for point in measure.points(table)}
-            for table in (one, other)
-        )
-        pairs = [(first[name], second[name]) for name in first if name in second]
-        equal, lines = list[bool](), list[str]()
-        for before, after in pairs:
-            seeds = before.values.keys() & after.values.keys()
-            same = [before.values[seed] == after.values[seed] for seed in seeds]
-            equal += same
-            if before.values and after.values and not (same and all(same)):
-                lines.append(_means(before, after))
-
-        lines += _missing("first", first, second) + _missing("second", second, first)
-        shared = f"{sum(equal)} of {len(equal)} values with the same seed are equal"
-        head = f"{measure.words}: {plural(len(pairs), 'point')} in both; {shared}"
-        closing = "; differences:" if lines else ": nothing differs."
-        yield f"{head} to the last digit{closing if equal or lines else '.'}"
-        for line in lines:
-            yield f"  {line}"
-
-    for word, some, rest in (("first", own, others), ("second", others, own)):
-        for measure in some:
-            if measure not in rest:
-                yield f"{measure.words}: only the {word} is judged by this metric."
+            yield f"{measure.words}: only the first is judged by this metric."
+        elif measure not in own:
+            yield f"{measure.words}: only the second is judged by this metric."
+        else:
+            lines = [*_values_apart(_by_seed(measure, one), _by_seed(measure, other))]
+            yield f"{measure.words}: {lines[0]}"
+            yield from lines[1:]
 
 
-def _means(before: Point, after: Point) -> str:
-    """Return a line with the means of a point in two tables, and their difference in per cent."""
-    old, new = before.mean, after.mean
-    change = f" ({new / old - 1:+.2%})" if old > 0 else ""
-    name = sanitize(f"{after.arm} {after.name}".strip())
-    return f"{name}: mean {old:.6g} -> {new:.6g}{change}"
+def _values_apart(before: Values, after: Values) -> Iterator[str]:
+    """Yield a summary of the values in two tables, then a line for each difference."""
+    means, new_means = _means(before), _means(after)
+    points = [point for point in means if point in new_means]
+    changed = {point for (point, _), _ in before.items() ^ after.items()}
+    equal = len(before.items() & after.items())
+    shared = len(before.keys() & after.keys())
+    closing = "differences:" if changed else "nothing differs."
+    yield (
+        f"{plural(len(points), 'point')} in both; {equal} of {shared} values with the same seed "
+        f"are equal to the last digit: {closing}"
+    )
+    for point in points:
+        if point in changed:
+            old, new = means[point], new_means[point]
+            change = f" ({new / old - 1:+.2%})" if old > 0 else ""
+            yield f"  {point}: mean {old:.6g} -> {new:.6g}{change}"
+    if lacking := after.keys() - before.keys():
+        yield f"  missing in the first: {plural(len(lacking), 'value')}."
+    if lacking := before.keys() - after.keys():
+        yield f"  missing in the second: {plural(len(lacking), 'value')}."
 
 
-def _missing(
-    word: str, own: Mapping[Name, Point], others: Mapping[Name, Point]
-) -> list[str]:
-    """Return a line with the number of values that only the other table has; [] if there are none.
+def _by_seed(measure: Measure, table: Table) -> Values:
+    """Return the values of a metric, by the arm and name of the point and by the seed."""
+    return {
+        (f"{point.arm} {point.name}".strip(), seed): value
+        for point in measure.points(table)
+        for seed, value in point.values.items()
+    }
 
-    Args:
-        word: "first" or "second", the name of this table in the line.
-        own: the points of this table.
-        others: the points of the other table.
-    """
-    lacking = 0
-    for name, other in others.items():
-        known = own[name].values if name in own else {}
-        lacking += len(other.values.keys() - known.keys())
-    return [f"missing in the {word}: {plural(lacking, 'value')}."] if lacking else []
+
+def _means(values: Values) -> dict[str, float]:
+    """Return the mean over seeds of each point."""
+    by_point: dict[str, list[float]] = defaultdict(list)
+    for (point, _), value in values.items():
+        by_point[point].append(value)
+    return {point: fmean(own) for point, own in by_point.items()}

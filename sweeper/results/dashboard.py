@@ -274,7 +274,7 @@ def publish(
     with begun as run:
         for verdict in verdicts:
             run.summary[f"{verdict.claim}, {verdict.measure}"] = str(verdict.verdict)
-        cells = wandb.Table(dataframe=table.frame, allow_mixed_types=True)
+        cells = wandb.Table(list(table.columns), table.cells, allow_mixed_types=True)
         picture = wandb.Image(str(outputs / "figures" / f"{name}.png"))
         run.log({"table": cells, "figure": picture})
         artifact = wandb.Artifact(name, type=JOB_TYPE)

@@ -7,7 +7,7 @@ trained.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, pairwise
 from operator import itemgetter
@@ -23,7 +23,13 @@ from sweeper.store.numbers import plural
 
 # Treat a smaller weight as 0. It is the rounding error of two weights that cancel.
 NOTHING = 1e-12
-_MODEL_SIZES = ("layers", "embedding_size", "heads", "head_size", "feedforward_size")
+_MODEL_SIZES = (
+    "model.layers",
+    "model.embedding_size",
+    "model.heads",
+    "model.head_size",
+    "model.feedforward_size",
+)
 Weights = Sequence[tuple[float, Point]]
 
 
@@ -140,26 +146,29 @@ class Ranked(NamedTuple):
     listed: list[int]
 
 
-def ranked(
-    statement: Statement, found: Intervals, places: Iterator[int] | None = None
-) -> Ranked:
+def ranked(statement: Statement, found: Intervals) -> Ranked:
     """Rank a statement. `All` is decided by its weakest part, `AnyOf` by its strongest.
 
-    The contrasts of `AnyOf` are listed best first. Callers omit `places`: only the recursion
-    passes it, to number the contrasts.
+    The contrasts of `AnyOf` are listed best first.
     """
-    places = count() if places is None else places
-    if isinstance(statement, Contrast):
-        place = next(places)
-        sign = int(found.lows[place] > 0) - int(found.highs[place] < 0)
-        return Ranked((sign, float(found.values[place])), place, [place])
-    parts = [ranked(part, found, places) for part in statement.parts]
-    weakest_first = sorted(parts, key=itemgetter(0))
-    deciding = weakest_first[0]
-    if isinstance(statement, AnyOf):
-        parts = weakest_first[::-1]
-        deciding = parts[0]
-    return deciding._replace(listed=[place for one in parts for place in one.listed])
+    places = count()
+
+    def rank(part: Statement) -> Ranked:
+        if isinstance(part, Contrast):
+            place = next(places)
+            sign = int(found.lows[place] > 0) - int(found.highs[place] < 0)
+            return Ranked((sign, float(found.values[place])), place, [place])
+        parts = [rank(one) for one in part.parts]
+        weakest_first = sorted(parts, key=itemgetter(0))
+        deciding = weakest_first[0]
+        if isinstance(part, AnyOf):
+            parts = weakest_first[::-1]
+            deciding = parts[0]
+        return deciding._replace(
+            listed=[place for one in parts for place in one.listed]
+        )
+
+    return rank(statement)
 
 
 def with_alternatives(
@@ -250,21 +259,23 @@ def numbered(column: str, given: Collection[Point]) -> dict[float, Point]:
     return dict(sorted(found.items()))
 
 
-def alone(column: str, given: Collection[Point]) -> list[Point]:
-    """Return the points sorted by a column.
+def alone(column: str, given: Collection[Point]) -> dict[float, Point]:
+    """Return the points, keyed by their number in a column, in ascending order.
 
     Raise Unanswerable if two points have the same number in it, or if the models differ in a size
     other than this column.
     """
-    found = by(column, given)
-    keys = [f"model.{key}" for key in _MODEL_SIZES if f"model.{key}" != column]
-    others = [key for key in keys if len({point.cells.get(key) for point in found}) > 1]
+    others = [
+        key
+        for key in _MODEL_SIZES
+        if key != column and len({point.cells.get(key) for point in given}) > 1
+    ]
     if others:
         raise Unanswerable(
             f"The claim needs points that differ only in {column}, but these also differ in "
             f"{', '.join(others)}; give every other key one value."
         )
-    return found
+    return numbered(column, given)
 
 
 def check_equal(given: Collection[Point], column: str, words: str) -> float:
@@ -301,9 +312,21 @@ def curves(column: str, given: Collection[Point]) -> dict[float, list[Point]]:
     return dict(sorted(found.items()))
 
 
-def over(one: Point, other: Point, words: str) -> Contrast:
-    """Return a contrast that is above 0 if one point is better than the other."""
-    return Contrast(words, [(1.0, one), (-1.0, other)])
+def over(one: Point, other: Point, words: str, above: float = 0.0) -> Contrast:
+    """Return a contrast that is above 0 if one point is better than the other.
+
+    `above` is the threshold that the difference must exceed (see `Contrast`).
+    """
+    return replace(over_pairs([(one, other)], words), above=above)
+
+
+def over_pairs(pairs: Sequence[tuple[Point, Point]], words: str) -> Contrast:
+    """Return a contrast that is above 0 if the first points of pairs are better on average."""
+    share = 1 / len(pairs)
+    weights: list[tuple[float, Point]] = []
+    for one, other in pairs:
+        weights += [(share, one), (-share, other)]
+    return Contrast(words, weights)
 
 
 def trend(curve: Sequence[Point], column: str, words: str) -> Contrast:
@@ -312,7 +335,7 @@ def trend(curve: Sequence[Point], column: str, words: str) -> Contrast:
     A straight line is fitted to its points over the logarithm of a column. The contrast is the rise
     of the line from the first point to the last.
     """
-    weights = slopes([at(point, column) for point in curve])
+    weights = slopes([at(point, column) for point in curve], f"values of {column}")
     return Contrast(words, list(zip(weights, curve, strict=True)))
 
 
@@ -346,43 +369,52 @@ def larger_heads_gain_more(design: Design, arm: str, rival: str) -> Contrast:
             f"Points of {arm} and {rival} differ in width (heads x head size), but the claim "
             "needs equal widths; give heads and head size equal products."
         )
-    sizes, weights = trends_apart(design.of(arm), design.of(rival), "model.head_size")
+    curves = [numbered("model.head_size", design.of(own)) for own in (arm, rival)]
+    sizes, weights = trends_apart(curves, "head sizes that both arms have")
     heads = f"from heads of {sizes[0]:.0f} to {sizes[-1]:.0f} at width {width:g}"
     return Contrast(f"{heads} for {arm}, and not for {rival},", weights)
 
 
 def trends_apart(
-    curve: Collection[Point], rival: Collection[Point], column: str
+    curves: Sequence[Mapping[float, Point]],
+    needed: str,
+    shares: Sequence[float] = (1, -1),
 ) -> tuple[list[float], Weights]:
-    """Return the contrast of two slopes, over the values of a column that both curves have.
+    """Return the weighted sum of the slopes of curves, over the values that all curves have.
+
+    Args:
+        curves: the points of each curve, by their value of one column.
+        needed: the shared values in words, for the message of Unanswerable.
+        shares: the weight of each slope. By default, the second slope is subtracted from the first.
 
     Returns:
-        The shared values of the column, and weights for the points of both curves. The weighted sum
-        of the points' means is the slope of `curve` minus the slope of `rival`.
+        The shared values of the column, and weights for the points of the curves.
 
     Raises:
         Unanswerable: the curves share fewer than two values.
     """
-    first, second = numbered(column, curve), numbered(column, rival)
-    shared = sorted(first.keys() & second.keys())
-    if len(shared) < 2:
-        raise Unanswerable(
-            f"The arms share {plural(len(shared), 'value')} of {label(column)}, but the claim "
-            "needs at least two; give both arms the same values."
-        )
-    weights = list(zip(shared, slopes(shared), strict=True))
+    shared = sorted(set.intersection(*(set(curve) for curve in curves)))
+    along = slopes(shared, needed)
     return shared, [
-        *((slope, first[number]) for number, slope in weights),
-        *((-slope, second[number]) for number, slope in weights),
+        (share * slope, curve[value])
+        for share, curve in zip(shares, curves, strict=True)
+        for value, slope in zip(shared, along, strict=True)
     ]
 
 
-def slopes(sizes: Sequence[float]) -> list[float]:
+def slopes(sizes: Sequence[float], needed: str) -> list[float]:
     """Return a weight for each size. The weighted sum of the means at these sizes is a slope.
 
     A straight line is fitted to the means over log size. The slope is the rise of this line from
     the first to the last size.
+
+    Raises:
+        Unanswerable: there are fewer than two sizes. `needed` names them in the message.
     """
+    if len(sizes) < 2:
+        raise Unanswerable(
+            f"The claim needs at least two {needed}; add them to the experiment's grid."
+        )
     logs = np.log(np.asarray(sizes, dtype=np.float64))
     centred = logs - logs.mean()
     weights: list[float] = (
@@ -392,7 +424,7 @@ def slopes(sizes: Sequence[float]) -> list[float]:
 
 
 def gain_grows(
-    grid: Mapping[float, Mapping[float, Point]], sizes: str, words: str
+    grid: Mapping[float, Mapping[float, Point]], needed: str, words: str
 ) -> Contrast:
     """Return the contrast that is above 0 if two factors interact positively.
 
@@ -402,7 +434,7 @@ def gain_grows(
 
     Args:
         grid: {outer value: {inner value: point}}, with outer values in ascending order.
-        sizes: both factors in words. The message of Unanswerable has "at least two {sizes}".
+        needed: both factors in words. The message of Unanswerable has "at least two {needed}".
         words: a format string for the comparison. Its four fields are the first and the last inner
             value, then the last and the first outer value.
 
@@ -410,16 +442,8 @@ def gain_grows(
         Unanswerable: a factor has fewer than two values.
     """
     outer = list(grid)
-    inner = sorted(set.intersection(*(set(curve) for curve in grid.values())))
-    if len(outer) < 2 or len(inner) < 2:
-        raise Unanswerable(
-            f"The claim needs at least two {sizes}; add them to the experiment's grid."
-        )
-    weights = [
-        (across * along, grid[large][small])
-        for large, across in zip(outer, slopes(outer), strict=True)
-        for small, along in zip(inner, slopes(inner), strict=True)
-    ]
+    across = slopes(outer, needed)
+    inner, weights = trends_apart(list(grid.values()), needed, across)
     return Contrast(words.format(inner[0], inner[-1], outer[-1], outer[0]), weights)
 
 
@@ -430,18 +454,14 @@ def keeps_improving(curve: Collection[Point], column: str, several: str) -> Stat
             f"The claim needs at least three values of {column}, not {len(curve)}; add values to "
             "the experiment's grid."
         )
-    ordered = alone(column, curve)
+    ordered = list(alone(column, curve).values())
     upper = ordered[(len(ordered) - 1) // 2 :]
-    whole, later = (
-        f"{at(part[0], column):.0f} to {at(part[-1], column):.0f}"
-        for part in (ordered, upper)
+    low, middle, high = (
+        f"{at(point, column):.0f}" for point in (ordered[0], upper[0], ordered[-1])
     )
-    return All(
-        [
-            trend(ordered, column, f"from {whole} {several}"),
-            trend(upper, column, f"still from {later}"),
-        ]
-    )
+    whole = trend(ordered, column, f"from {low} to {high} {several}")
+    later = trend(upper, column, f"still from {middle} to {high}")
+    return All([whole, later])
 
 
 def most_heads_lose(
@@ -461,11 +481,7 @@ def most_heads_lose(
             unused += 1
             continue
         heads = f"{at(most, 'model.heads'):.0f} at {where}"
-        words = [plural(int(at(p, "model.heads")), "head") for p in fewer]
-        better = [
-            over(p, most, f"{w} over {heads}")
-            for p, w in zip(fewer, words, strict=True)
-        ]
+        better = [over(p, most, f"{_heads(p)} over {heads}") for p in fewer]
         parts.append(AnyOf(better))
     if not parts:
         raise Unanswerable(
@@ -475,10 +491,13 @@ def most_heads_lose(
     return All(parts, not_used(unused, f"no other point has equal {shared}"))
 
 
+def _heads(point: Point) -> str:
+    return plural(int(at(point, "model.heads")), "head")
+
+
 def not_used(points: int, why: str) -> str:
     """Return a sentence on the number of points that a claim does not use; "" if there are none."""
-    are = "is" if points == 1 else "are"
-    return f"{plural(points, 'point')} {are} not used, because {why}." if points else ""
+    return f"Not used: {plural(points, 'point')}, because {why}." if points else ""
 
 
 def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
@@ -505,34 +524,27 @@ def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
     )
 
 
-def knee(curve: Collection[Point], expected: int) -> list[Contrast]:
-    """Return contrasts for a claim about the curve of errors by head size.
+def collapses_at(
+    curve: Collection[Point], length: int, expected: int
+) -> list[Contrast]:
+    """Return contrasts for a claim about the errors of head sizes at one sequence length.
 
     The error must fall by more than a factor of ten from head size `expected` - 1 to `expected`,
     and by less between smaller sizes.
     """
     by_size = numbered("model.head_size", curve)
-    length = at(next(iter(by_size.values())), "task.sequence_length")
-    if not {expected - 1, expected} <= by_size.keys():
-        raise Unanswerable(
-            f"The claim needs head sizes {expected - 1} and {expected} for sequence length "
-            f"{length:.0f}; add them to the experiment's grid."
-        )
-    smallest = round(min(by_size))
-    untried = [size for size in range(smallest, expected) if size not in by_size]
+    sizes = range(min(round(min(by_size)), expected - 1), expected + 1)
+    untried = [size for size in sizes if size not in by_size]
     if untried:
         raise Unanswerable(
-            f"The claim needs every head size from {smallest} to {expected} for sequence length "
-            f"{length:.0f}, but {untried[0]} is missing; add it to the experiment's grid."
+            f"The claim needs every head size from {sizes[0]} to {expected} for sequence length "
+            f"{length}, but {untried[0]} is missing; add it to the experiment's grid."
         )
-    order = math.log(10)
 
     def fall(better: int, worse: int, above: float) -> Contrast:
-        words = f"heads of {better} over {worse} for n = {length:.0f}"
-        return Contrast(words, [(1.0, by_size[better]), (-1.0, by_size[worse])], above)
+        words = f"heads of {better} over {worse} for n = {length}"
+        return over(by_size[better], by_size[worse], words, above)
 
-    earlier = range(smallest + 1, expected)
-    return [
-        fall(expected, expected - 1, order),
-        *(fall(size - 1, size, -order) for size in earlier),
-    ]
+    ten = math.log(10)
+    earlier = [fall(size - 1, size, -ten) for size in sizes[1:-1]]
+    return [fall(expected, expected - 1, ten), *earlier]

@@ -81,24 +81,25 @@ def questions(table: Table) -> list[Question | Verdict]:
     named = table.experiment.get("claims") or ()
     judged_by = measures(table) if named else []
     by_measure = [(one.words, Evidence(table, one.metric)) for one in judged_by]
+    error = table.experiment.get("error", ERROR)
     found: list[Question | Verdict] = []
     for name in named:
         claim = registry.function(registry.CLAIMS, name, "experiment.claims", "claim")
         for words, evidence in by_measure:
             try:
                 asked = with_alternatives(claim(evidence.design()), evidence.average)
-                found.append(Question(name, words, asked, evidence))
+                late = _asked_after(table, name, evidence.metric)
+                found.append(
+                    Question(
+                        name, words, asked, evidence, error=error, asked_after=late
+                    )
+                )
             except Unanswerable as reason:
                 found.append(Verdict(name, Decision.UNDECIDED, str(reason), {}, words))
-    error = table.experiment.get("error", ERROR)
     claims = sum(isinstance(one, Question) for one in found)
     claims += len(table.provenance.get("asked_too", ()))
     return [
-        one
-        if isinstance(one, Verdict)
-        else replace(
-            one, claims=claims, error=error, asked_after=_asked_after(table, one)
-        )
+        replace(one, claims=claims) if isinstance(one, Question) else one
         for one in found
     ]
 
@@ -108,17 +109,16 @@ def decidable(table: Table) -> list[Question]:
     return [one for one in questions(table) if isinstance(one, Question)]
 
 
-def _asked_after(table: Table, question: Question) -> dict[str, Sequence[str]]:
+def _asked_after(table: Table, claim: str, metric: str) -> dict[str, Sequence[str]]:
     """Return the ids of the runs that were done before a term was chosen, by term.
 
     The terms are "claim", "margin" and "error". A term that was chosen before all runs is left out.
     """
     late = table.provenance.get("asked_late", {})
-    claim, metric = f"claim {question.name}", f"margin {question.evidence.metric} "
     return {
         term.partition(" ")[0]: runs
         for term, runs in late.items()
-        if term == claim or term.startswith((metric, "error "))
+        if term == f"claim {claim}" or term.startswith((f"margin {metric} ", "error "))
     }
 
 

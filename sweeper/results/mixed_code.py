@@ -1,9 +1,8 @@
 """Differences in code between the runs of a table."""
 
 from collections import Counter
-from typing import Any
 
-from sweeper.results.table import Data, MixedCode, Table
+from sweeper.results.table import MixedCode, Table
 from sweeper.store.changes import State, TrainedCode
 from sweeper.store.code import differing
 
@@ -23,7 +22,7 @@ def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
     all_known = True
     for run, files in table.files.items():
         if files.attempts:
-            own = trained.states(_named_code(files.config), files.attempts)
+            own = trained.states(files.sections, files.attempts)
             known = [state for state in own if state is not None]
             if len(known) == len(own):
                 states[run] = known
@@ -41,17 +40,3 @@ def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
         if any(file in state for state in own for file in apart)
     )
     return MixedCode(dict(groups), apart)
-
-
-def _named_code(config: Data) -> dict[str, Any]:
-    """Return a nested config with only the names of the task, model, attention and optimizer.
-
-    These names select the files that a run depends on.
-    """
-    variant = {"name": config.get("model.attention.name")}
-    optimizer = config.get("optimizer.name")
-    return {
-        "task": {"name": config.get("task.name")},
-        "model": {"name": config.get("model.name"), "attention": variant},
-        "optimizer": {"name": optimizer} if optimizer else {},
-    }

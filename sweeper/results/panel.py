@@ -39,7 +39,6 @@ from sweeper.results.remarks import (
     not_learned,
     one_pretraining,
     origin,
-    scores_of_baselines,
     standing,
 )
 from sweeper.results.table import LOGARITHMIC_FROM, Table, label, number
@@ -279,7 +278,6 @@ def notes_on(table: Table, points: Sequence[Point], *spreads: Spreads) -> list[s
         *marks_in_words(points, *spreads),
         *one_pretraining(table, points),
         *matching_errors(table),
-        *scores_of_baselines(table),
         *standing(table),
         *not_learned(table),
         *terms,

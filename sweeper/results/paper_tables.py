@@ -19,7 +19,6 @@ from sweeper.results.remarks import (
     not_learned,
     one_pretraining,
     origin,
-    scores_of_baselines,
     span,
     standing,
 )
@@ -196,7 +195,6 @@ def notes_below(table: Table) -> Iterator[str]:
         yield "Parameters are those of the pre-trained model."
     yield from one_pretraining(table, points)
 
-    yield from scores_of_baselines(table)
     yield from standing(table)
     yield from not_learned(table)
     yield from caveats(table)

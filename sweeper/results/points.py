@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from operator import itemgetter
 from statistics import fmean
 from typing import Any
@@ -267,11 +268,14 @@ def trigram_curve(table: Table, x: str) -> list[tuple[float, float]]:
     """
     if table.metric != "test/perplexity":
         return []
-    pairs = {(number(row.get(x)), number(row.get(TRIGRAM))) for row in table.rows}
-    known = [(at, value) for at, value in pairs if at is not None and value is not None]
-    differs = len({value for _, value in known}) > 1
-    alone = len({at for at, _ in known}) == len(known)
-    return sorted(known) if differs and alone else []
+    known = set()
+    for row in table.rows:
+        at, perplexity = number(row.get(x)), number(row.get(TRIGRAM))
+        if at is not None and perplexity is not None:
+            known.add((at, perplexity))
+    places = {at for at, _ in known}
+    perplexities = {perplexity for _, perplexity in known}
+    return sorted(known) if len(known) == len(places) and len(perplexities) > 1 else []
 
 
 def measures(table: Table, arm: str = "") -> list[Measure]:
@@ -289,7 +293,5 @@ def measures(table: Table, arm: str = "") -> list[Measure]:
 
 def measures_of_arms(table: Table) -> list[Measure]:
     """Return the metrics that judge an experiment or one of its arms."""
-    if table.experiment.get("finetune"):
-        return measures(table)
-    own = [metric_of(table, arm) for arm in table.experiment["arms"]]
-    return [Measure("", metric) for metric in dict.fromkeys([table.metric, *own])]
+    every = [measures(table, arm) for arm in ("", *table.experiment["arms"])]
+    return list(dict.fromkeys(chain(*every)))

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from sweeper.results.points import (
@@ -15,8 +15,10 @@ from sweeper.results.points import (
     measures_of_arms,
     metric_of,
     numbers,
+    points,
 )
 from sweeper.results.table import THEN, Data, Table, direction, label, number
+from sweeper.store.files import canonical
 from sweeper.store.numbers import plural, short
 
 _VERSIONS = {
@@ -65,24 +67,19 @@ def tuned_in_words(experiment: Data) -> list[str]:
         return []
     names = ", ".join(map(label, found[0]["values"]))
     among = span([choice["among"] for choice in found])
-    points = span([*Counter(choice["arm"] for choice in found).values()])
     seeds = span([len(choice["best"]) for choice in found])
     chosen = (
-        f"{names} chosen on the validation split among {among} values, at {points} "
-        f"{'point' if points == '1' else 'points'} of each arm, and the two best values with "
-        f"{seeds} seeds"
+        f"{names} chosen on the validation split among {among} values, the best two with {seeds} "
+        f"seeds: {_by_arm(found)}."
     )
-    sentences = [f"{chosen[0].upper()}{chosen[1:]}: {_by_arm(found)}."]
+    sentences = [chosen[:1].upper() + chosen[1:]]
     if at_end := [one for one in found if one["at_end"]]:
         words = "At an end of the tried range, so a value beyond it may be better"
         sentences.append(f"{words}: {_by_arm(at_end)}.")
     if unsure := [one for one in found if one["alternative"]]:
         count = f"{len(unsure)} of {plural(len(found), 'choice')}"
-        errors = span([float(f"{one['error']:.2g}") for one in unsure])
-        sentences.append(
-            f"{count} cannot be distinguished from the next best value (the difference has an "
-            f"error of {errors}), so a verdict must hold with both."
-        )
+        words = "cannot be distinguished from the next best value, so a verdict must hold with both"
+        sentences.append(f"{count} {words}.")
     return sentences
 
 
@@ -120,14 +117,11 @@ def missing(table: Table) -> str:
         if finetune:
             wanted = finetune.get(str(row.get("task")), [])
         absent = [one for one in wanted if number(row.get(one)) is None]
-        # A pre-training needs no metric, so it counts as missing until it is done.
-        if absent or (not wanted and row["state"] != "done"):
-            state = str(row["state"])
-            words = {
-                "new": "not started",
-                "done": f"done without {' and '.join(absent)}",
-            }
-            without[row["run"]] = words.get(state, state)
+        state = str(row.get("state"))
+        if state == "done" and absent:
+            state = f"done without {' and '.join(absent)}"
+        if state != "done":
+            without[row["run"]] = "not started" if state == "new" else state
     if not without:
         return ""
     counts = Counter(without.values())
@@ -161,10 +155,11 @@ def mixed(table: Table) -> list[str]:
             sentences.append(f"{words.format(len(found))}: {', '.join(found)}.")
 
     digests: dict[str, set[str]] = defaultdict(set)
-    for row in table.rows:
-        text, digest = row.get("prepared") or ("", None)
-        if digest is not None:
-            digests[text].add(digest[:8])
+    for files in table.files.values():
+        digest = (files.result or {}).get("data", {}).get("sha256")
+        if digest:
+            sections = [files.sections.get("data"), files.sections.get("task")]
+            digests[canonical(sections)].add(digest[:8])
     for several in digests.values():
         if len(several) > 1:
             listed = ", ".join(sorted(several))
@@ -206,54 +201,42 @@ def marks_in_words(points: Collection[Point], *spreads: Spreads) -> list[str]:
     ]
 
 
-def one_pretraining(table: Table, points: Collection[Point]) -> list[str]:
-    """Return a warning, in a list, if all seeds of a point start from one pre-training; else []."""
+def one_pretraining(table: Table, points: Collection[Point]) -> Iterator[str]:
+    """Yield a warning if all seeds of a point start from one pre-training."""
     parents = {row["run"]: row.get("parent") for row in table.rows}
     for point in points:
-        of_seeds = [parents[run] for run in point.runs.values()]
-        if len(of_seeds) > 1 and of_seeds[0] and len(set(of_seeds)) == 1:
-            return [
+        of_seeds = {parents[run] for run in point.runs.values()}
+        if len(point.runs) > len(of_seeds) == 1 and None not in of_seeds:
+            yield (
                 "All seeds of a point start from one pre-training, so the spread between "
                 "pre-trainings is unknown."
-            ]
-    return []
-
-
-def scores_of_baselines(table: Table) -> list[str]:
-    """Return sentences on the scores of baselines, one for each metric that has such scores.
-
-    N-gram models are left out, because `standing` compares with them.
-    """
-    sentences = []
-    for measure in measures_of_arms(table):
-        found = baselines(measure.metric, table.rows)
-        scores = [f"{words} {value:.2f}" for words, value in found.items()]
-        if scores and "trigram" not in found:
-            sentences.append(f"Baselines by {measure.words}: {', '.join(scores)}.")
-    return sentences
+            )
+            return
 
 
 def standing(table: Table) -> list[str]:
-    """Return sentences that compare runs with n-gram models, one for each metric."""
+    """Return sentences that compare runs with baselines, one for each metric that has baselines."""
     sentences = []
     for measure in measures_of_arms(table):
         models = baselines(measure.metric, table.rows)
         points = [point for point in measure.points(table) if point.values]
         own = [point for point in points if point.at(TRIGRAM)]
-        if not own or "trigram" not in models:
-            continue
-        reached = ", ".join(f"{words} {_extent(table, words)}" for words in models)
-        own.sort(key=lambda point: point.mean)
-        best, worst = (_between(measure.metric, own[at]) for at in (0, -1))
-        models_with = (
-            "All models" if len(own) == len(points) else "Models without a parent"
-        )
-        where = f"{models_with} are {best}"
-        if best != worst:
-            where = f"The best model is {best}, and the worst is {worst}"
-        sentences.append(
-            f"N-gram models trained on the same amount of text: {reached}. {where}."
-        )
+        if own and "trigram" in models:
+            reached = ", ".join(f"{words} {_extent(table, words)}" for words in models)
+            own.sort(key=lambda point: point.mean)
+            best, worst = (_between(measure.metric, own[at]) for at in (0, -1))
+            every = (
+                "All models" if len(own) == len(points) else "Models without a parent"
+            )
+            where = f"{every} are {best}"
+            if best != worst:
+                where = f"The best model is {best}, and the worst is {worst}"
+            sentences.append(
+                f"N-gram models trained on the same amount of text: {reached}. {where}."
+            )
+        elif models:
+            scores = [f"{words} {value:.2f}" for words, value in models.items()]
+            sentences.append(f"Baselines by {measure.words}: {', '.join(scores)}.")
     return sentences
 
 
@@ -292,34 +275,31 @@ def not_learned_by(measure: Measure, table: Table) -> str:
     run is compared with the baseline on its own data. The sentence counts the seeds, and names
     their points after a colon.
     """
-    by = measure
-    if measure.metric in _OF_PERPLEXITY:
-        by = Measure(measure.task, "test/perplexity")
-    scores = baselines(by.metric, table.rows)
+    metric = measure.metric
+    if metric in _OF_PERPLEXITY:
+        metric = "test/perplexity"
+    scores = baselines(metric, table.rows)
     words = next((name for name in BASELINES.values() if name in scores), None)
     if words is None:
         return ""
 
-    nothing = {
-        row["run"]: baselines(by.metric, [row]).get(words, scores[words])
-        for row in table.rows
-    }
-    sign = direction(by.metric)
-    points = by.points(table)
+    rows = {row["run"]: row for row in table.rows}
     # A run's lead is the difference from its baseline, as a share of the baseline's score.
-    leads = {
-        run: sign * (point.values[seed] - nothing[run]) / (abs(nothing[run]) or 1.0)
-        for point in points
-        for seed, run in point.runs.items()
-        if seed in point.values
-    }
+    leads: dict[str, float] = {}
+    found = points(table, metric)
+    for point in found:
+        for seed, value in point.values.items():
+            run = point.runs[seed]
+            score = baselines(metric, [rows[run]]).get(words, scores[words])
+            lead = direction(metric) * (value - score)
+            leads[run] = lead / (abs(score) or 1.0)
     least = _LITTLE * max([*leads.values(), 0.5])
     behind = {run for run, lead in leads.items() if lead <= least}
     if not behind:
         return ""
 
     named = []
-    for point in points:
+    for point in found:
         runs = [point.runs[seed] for seed in point.values]
         if count := len(behind.intersection(runs)):
             setting = f"{table.label(point.arm)} {point.name}".strip()

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from sweeper.results.decision import Question
-from sweeper.results.design import Contrast
+from sweeper.results.design import over
 from sweeper.results.evidence import Evidence
 from sweeper.results.points import Point
 from sweeper.results.statistics.blocks import share_seeds
@@ -80,20 +80,21 @@ def judge_scores(
         _check_apart(checked, earlier)
         every = pd.concat([checked, earlier])
 
-    # By default, the baseline of a metric is the first arm in the file that has values of it.
-    order = {arm: place for place, arm in enumerate(checked["arm"].unique())}
-    groups = [(str(name), rows) for name, rows in checked.groupby("metric", sort=False)]
-    claims = sum(rows["arm"].nunique() - 1 for _, rows in groups)
+    measured = checked[["metric", "arm"]].drop_duplicates()
+    claims = len(measured) - measured["metric"].nunique()
     verdicts = []
-    for metric, rows in groups:
+    for metric in checked["metric"].unique():
         table = _table(every[every["metric"] == metric], experiment)
         evidence = Evidence(table, "value", better=_direction(better, metric))
         points = {point.arm: point for point in evidence.points}
-        arms = sorted(rows["arm"].unique(), key=order.__getitem__)
+        # By default, the baseline is the first arm in the file that has values of the metric.
+        own = set(measured.loc[measured["metric"] == metric, "arm"])
+        arms = [arm for arm in checked["arm"].unique() if arm in own]
         first = _baseline(arms, baseline)
-        for arm in [arm for arm in arms if arm != first]:
-            weights = [(1.0, points[arm]), (-1.0, points[first])]
-            contrast = Contrast(f"arm {arm} over {first}", weights)
+        for arm in arms:
+            if arm == first:
+                continue
+            contrast = over(points[arm], points[first], f"arm {arm} over {first}")
             verdict = Question(arm, metric, contrast, evidence, claims).verdict()
             pairs = _pairs(evidence, points[arm], points[first], pair)
             verdicts.append(replace(verdict, sentence=verdict.sentence + pairs))
@@ -134,11 +135,6 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
 
     Raise UserError if a column is missing or a cell cannot be judged.
     """
-    if not isinstance(frame, pd.DataFrame):
-        raise UserError(
-            f"The scores are a {type(frame).__name__}; pass a pandas DataFrame with a row for each "
-            "arm and seed."
-        )
     if len(frame) > MOST_ROWS:
         raise UserError(
             f"The scores have more than {MOST_ROWS:,} rows; keep one row for each arm and seed."
@@ -147,8 +143,7 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
     missing = [name for name in (*names, pair, "value") if name not in frame]
     if missing:
         lacks, has = (
-            ", ".join(f"'{name}'" for name in some)
-            for some in (missing, frame.columns[:20])
+            ", ".join(map(repr, some)) for some in (missing, frame.columns[:20])
         )
         raise UserError(
             f"The scores need the columns 'arm', '{pair}' and 'value', but lack {lacks}. They have "
@@ -212,16 +207,18 @@ def _check_apart(scores: pd.DataFrame, earlier: pd.DataFrame) -> None:
         earlier: the checked scores of the history. `_earlier` has put words before its seeds.
     """
     seeds = _names_of_seeds(earlier["pair"].str.rpartition(" ")[2])
-    known = earlier.assign(pair=seeds)
-    for (metric, arm), rows in scores.groupby(["metric", "arm"]):
-        own = {*zip(rows["pair"], rows["value"], strict=True)}
-        for _, others in known[known["metric"] == metric].groupby("arm"):
-            both = own.intersection(zip(others["pair"], others["value"], strict=True))
-            if 2 * len(both) > len(own):
-                raise UserError(
-                    f"The history contains {plural(len(both), 'score')} of the arm {arm}; leave "
-                    "them out of the history, because they would count twice."
-                )
+    twice = scores.merge(
+        earlier.assign(pair=seeds),
+        on=["metric", "pair", "value"],
+        suffixes=("", "_of_history"),
+    )
+    number = scores.groupby(["metric", "arm"]).size()
+    for (metric, arm, _), rows in twice.groupby(["metric", "arm", "arm_of_history"]):
+        if 2 * len(rows) > number[metric, arm]:
+            raise UserError(
+                f"The history contains {plural(len(rows), 'score')} of the arm {arm}; leave "
+                "them out of the history, because they would count twice."
+            )
 
 
 def _earlier(history: pd.DataFrame, pair: str) -> pd.DataFrame:
@@ -230,7 +227,9 @@ def _earlier(history: pd.DataFrame, pair: str) -> pd.DataFrame:
     Arms and seeds get a prefix, so that their names differ from those in the scores to judge. If
     the history has a column `comparison`, its value becomes part of these names, too.
     """
-    comparison = history.get("comparison", pd.Series("", history.index)).astype(str)
+    comparison = ""
+    if "comparison" in history:
+        comparison = history["comparison"].astype(str)
     named = {
         name: comparison + " " + history[name].astype(str)
         for name in ("arm" if "arm" in history else "point", pair)
@@ -286,23 +285,19 @@ def _table(rows: pd.DataFrame, experiment: Data) -> Table:
     Seeds are sorted by their numbers, such as the 10 of "seed10", and numbered from 0. Interim
     analyses add seeds in the order of these numbers, so the order of the rows must not change them.
     """
-    names = pd.DataFrame({"name": rows["pair"].unique()})
-    at_end = pd.to_numeric(names["name"].str.extract(r"(\d+)$")[0])
-    names["size"] = pd.to_numeric(names["name"], errors="coerce").fillna(at_end)
-    order = list(names.sort_values(["size", "name"])["name"])
-    named = rows.rename(columns=_COSTS).drop(columns="metric").to_dict("records")
-    cells = [
-        {
-            **row,
-            "point": "",
-            "seed": order.index(row["pair"]),
-            "run": f"{row['arm']} {row['pair']}",
-            "state": "done",
-        }
-        for row in named
-    ]
+    names = pd.Series(rows["pair"].unique())
+    at_end = pd.to_numeric(names.str.extract(r"(\d+)$")[0])
+    sizes = pd.to_numeric(names, errors="coerce").fillna(at_end).fillna(math.inf)
+    ordered = [name for _, name in sorted(zip(sizes, names, strict=True))]
+    cells = rows.rename(columns=_COSTS).assign(
+        point="",
+        seed=rows["pair"].map(ordered.index),
+        run=rows["arm"] + " " + rows["pair"],
+        state="done",
+    )
     arms = {arm: {"label": arm} for arm in rows["arm"].unique()}
-    return Table("scores", {**experiment, "arms": arms}, {}, {}, [*cells[0]], cells)
+    columns, records = list(cells), cells.to_dict("records")
+    return Table("scores", {**experiment, "arms": arms}, {}, {}, columns, records)
 
 
 def _pairs(evidence: Evidence, one: Point, other: Point, pair: str) -> str:

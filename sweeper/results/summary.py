@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from sweeper.results.judge import verdicts_on
+from sweeper.results.judge import verdicts_by_name
 from sweeper.results.points import measures
 from sweeper.results.remarks import caveats, not_learned
 from sweeper.results.table import Table
 from sweeper.results.verdict import Decision, Verdict
-from sweeper.store.errors import Faults, collect_errors, sanitize
+from sweeper.store.errors import Faults, sanitize
 
 _STYLES = {str(Decision.SUPPORTED): "green", str(Decision.NOT_SUPPORTED): "red"}
 _HEAD = ("experiment", "verdict", "claim", "what decides it")
@@ -90,10 +90,7 @@ def print_prices(
 
     If a table cannot be judged, append its error to `faults`, or raise it if `faults` is None.
     """
-    verdicts = {}
-    for table in tables:
-        with collect_errors(faults, table.name):
-            verdicts[table.name] = verdicts_on(table)
+    verdicts = verdicts_by_name(tables, faults)
     judged = [table for table in tables if table.name in verdicts]
     for line in on_claims(judged, verdicts, console.width):
         console.print(line, soft_wrap=True)

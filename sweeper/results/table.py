@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sweeper.store import files
 from sweeper.store.errors import UserError, as_typed, invalid_value
-from sweeper.store.identity import can_change_results
+from sweeper.store.identity import can_change_results, identity, leaves
 from sweeper.store.numbers import plural
 from sweeper.store.plans import stem
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -256,6 +253,8 @@ class RunFiles:
         attempts: the content of attempt.json for each attempt that led to the result, oldest first.
         curve: the step and the loss of each validation. It is only read if the learning-rate
             schedule is in STEADY, since effective speedups need such a schedule.
+        sections: the config as it is in the record, nested.
+        cells: the cells that are equal in all rows of the run.
     """
 
     config: Data = field(default_factory=dict)
@@ -264,6 +263,14 @@ class RunFiles:
     result: Data | None = None
     attempts: Sequence[Data] = ()
     curve: Sequence[tuple[float, float]] = ()
+    sections: Data = field(default_factory=dict)
+    cells: Data = field(default_factory=dict)
+
+    @property
+    def settings(self) -> Data:
+        """The dotted keys that can change results, without the seed and the parent."""
+        kept = leaves(identity(self.sections))
+        return {key: kept[key] for key in kept.keys() - {"seed", "parent"}}
 
 
 @dataclass(frozen=True)
@@ -291,12 +298,10 @@ class Table:
     files: Mapping[str, RunFiles] = field(default_factory=dict)
     code: MixedCode | None = None
 
-    @cached_property
-    def frame(self) -> DataFrame:
-        """The rows as a pandas DataFrame of dtype object, which keeps the type of each cell."""
-        from pandas import DataFrame
-
-        return DataFrame(self.rows, columns=list(self.columns), dtype=object)
+    @property
+    def cells(self) -> list[list[Any]]:
+        """The cells of each row, in the order of the columns."""
+        return [[row.get(key) for key in self.columns] for row in self.rows]
 
     @property
     def metric(self) -> str:
@@ -437,7 +442,13 @@ def read_rows(path: Path) -> tuple[list[str], list[Row]]:
     try:
         with path.open(newline="", encoding="utf-8") as file:
             columns, *lines = filter(None, csv.reader(file))
-        rows = [_read_row(columns, line) for line in lines]
+        cells = [
+            {
+                name: _read_cell(name, text)
+                for name, text in zip(columns, line, strict=True)
+            }
+            for line in lines
+        ]
     except (OSError, ValueError) as error:
         raise UserError(
             f"{path} cannot be read ({error}); {_collect_again()}."
@@ -445,15 +456,8 @@ def read_rows(path: Path) -> tuple[list[str], list[Row]]:
     if missing := NAMES.keys() - {*columns}:
         lacks = ", ".join(sorted(missing))
         raise UserError(f"{path} lacks the columns {lacks}; {_collect_again()}.")
-    return columns, rows
-
-
-def _read_row(columns: Sequence[str], line: Sequence[str]) -> Row:
-    row = {
-        name: _read_cell(name, text) for name, text in zip(columns, line, strict=True)
-    }
     # Compute the column that older tables lack.
-    return {"training_flops": training_flops(row), **row}
+    return columns, [{"training_flops": training_flops(row), **row} for row in cells]
 
 
 def _read_cell(name: str, text: str) -> Any:
@@ -469,24 +473,17 @@ def _read_cell(name: str, text: str) -> Any:
     return words
 
 
-class _Lines(list[str]):
-    """A list of lines that csv.writer can write to."""
-
-    write = list.append
-
-
 def csv_text(table: Table) -> str:
     """Return the rows of a table as the text of its .csv."""
-    rows = ([row.get(key) for key in table.columns] for row in table.rows)
-    return as_csv([table.columns, *rows])
+    return as_csv([table.columns, *table.cells])
 
 
 def as_csv(rows: Iterable[Iterable[Any]]) -> str:
     """Return rows as the text of a .csv. Spreadsheets do not execute its cells as formulas."""
-    lines = _Lines()
+    text = io.StringIO(newline="")
     # With another line end than "\r\n", csv.writer would leave a lone "\r" unquoted.
-    csv.writer(lines).writerows([map(_csv_cell, row) for row in rows])
-    return "".join(line.removesuffix("\r\n") + "\n" for line in lines)
+    csv.writer(text).writerows(map(_csv_cell, row) for row in rows)
+    return text.getvalue().replace("\r\n", "\n")
 
 
 def _csv_cell(value: Any) -> Any:

@@ -38,7 +38,8 @@ def plan(experiment, run):
 def outputs(tmp_path):
     """Two experiments with one run each. The run of the second is finished."""
     store = RunStore(tmp_path)
-    config = {"model": {"heads": 5}, "task": {"name": "lm1b"}, "seed": 3}
+    names = {"task": {"name": "lm1b"}, "optimizer": {"name": "adamw"}}
+    config = {**names, "model": {"name": "encoder", "heads": 5}, "seed": 3}
     for experiment, name in (("first", "a"), ("second", "b")):
         run = store.freeze(Record(name, config))
         attempt = run.claim({"machine": "elsewhere", "boot": "another"})

@@ -116,7 +116,12 @@ class Sweep:
             "feedforward_size": values.get("model.feedforward_size", FEEDFORWARD),
             "attention": {"name": values.get("model.attention.name", "multi_head")},
         }
-        of_run = {"model": sizes, "task": {"name": task}, "parent": parent}
+        of_run = {
+            "model": {"name": "encoder", **sizes},
+            "task": {"name": task},
+            "optimizer": {},
+            "parent": parent,
+        }
         name = f"{task}-d{model.embedding_size}-h{model.heads}x{model.head_size}"
         for seed, value in measured.items():
             config, run = {"seed": seed, **of_run}, f"{name}-s{seed}"

@@ -38,7 +38,6 @@ def test_a_row_a_point_and_seed_whose_columns_have_a_schema():
     keys = {(row["arm"], row["point"], row["seed"]) for row in table.rows}
     assert len(keys) == len(table.rows)
     assert [row["run"] for row in table.rows] == [one["run"] for one in sweep.points]
-    assert list(table.frame) == table.columns
     for column in table.columns:
         assert column.startswith(("model.", "test/")) or column in COLUMNS, column
 
@@ -95,7 +94,6 @@ def test_a_key_that_one_arm_fixes_and_another_varies_has_a_cell_in_both():
     sweep.add("b", Model(64, 4, 32), [42.0], {"trainer.steps": 8})
     for record, steps in zip(sweep.records.values(), (4, 8), strict=True):
         record.config["trainer"] = {"steps": steps}
-        del record.config["task"]  # a row needs none
     assert [row["trainer.steps"] for row in sweep.table().rows] == [4, 8]
 
 
@@ -309,4 +307,5 @@ def test_keys_that_change_no_result_hide_no_seed_that_is_left_out(tmp_path):
     fewer = figure1(seeds=2, name="fewer")
     for record in fewer.records.values():
         record.config["trainer"] = {"log_every": 7}
+        record.config["logger"] = {"name": "wandb"}
     assert left_out(fewer.table(tmp_path))

@@ -440,7 +440,7 @@ def test_one_size_in_all_layers_is_compared_with_schedules(rising, falling, expe
     add(sweep, "rising", Model(64, 3, 99), 3.0, {"model.heads": 3, "x": 1})
     found = judged(sweep, EQUAL)
     assert found.verdict == expected
-    assert "1 point is not used, because models of equal and of" in found.sentence
+    assert "Not used: 1 point, because models of equal and of" in found.sentence
     if expected == NOT:  # what contradicts the claim is named first
         assert "over falling sizes worse by" in found.effect
         assert found.sentence.startswith(found.effect[0].upper() + found.effect[1:])
@@ -642,8 +642,8 @@ def test_a_verdict_counts_the_points_that_its_claim_does_not_use():
     heads = [(64, 2, 32), (64, 4, 16), (64, 8, 8), (96, 8, 12)]
     models = [("standard", Model(*sizes), 40.0 + sizes[1], {}) for sizes in heads]
     found = judged(of(models), WORSENS)
-    assert "1 point is not used, because no other point has equal" in found.sentence
-    assert "not used" not in judged(of(models[:3]), WORSENS).sentence
+    assert "Not used: 1 point, because no other point has equal" in found.sentence
+    assert "Not used" not in judged(of(models[:3]), WORSENS).sentence
 
 
 def test_a_knee_needs_every_smaller_head_size():
