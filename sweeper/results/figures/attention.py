@@ -32,7 +32,7 @@ def draw(table: Table) -> Figure:
         panels[0].plot(bound, bound, zorder=1, **panel.GUIDE)
         panels[0].set_ylim(limits)
 
-    legend = panel.by_key(drawn[0], "{:.0f} heads")
+    legend = panel.legend_by_key(drawn[0], "{:.0f} heads")
     bound_words = "(a) largest possible rank, the head size"
     legend.append(panel.sample(bound_words, **panel.GUIDE))
     return panel.finish(figure, 170, legend, *drawn)

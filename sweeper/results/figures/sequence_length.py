@@ -54,12 +54,12 @@ def draw(table: Table) -> Figure:
     low, high = axes.get_xlim()
     above = axes.get_xaxis_transform()
     for curve in curves.every:
-        n, colour = curve.key, curve.look.colour
+        n, colour = curve.key, curve.style["color"]
         for place, y, marker in ((n // 2, 1.02, ABOVE), (n - 1, 1.06, _BIDIRECTIONAL)):
             if low <= place <= high:
                 axes.plot([place], [y], transform=above, color=colour, **marker)
 
-    legend = panel.by_curve(curves, "n = {:.0f}".format)
+    legend = panel.legend_by_curve(curves, "n = {:.0f}".format)
     for marker, words in ((ABOVE, "n / 2"), (_BIDIRECTIONAL, "n - 1")):
         legend.append(panel.sample(words, color=layout.FAINT_INK, **marker))
     return panel.finish(figure, 170, legend, curves)

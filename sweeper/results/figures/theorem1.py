@@ -67,7 +67,7 @@ def draw(table: Table) -> Figure:
             axes.text(place, 1.02, words, transform=above, **layout.FAINT)
         letter = axes.get_title(loc="left")
         for curve, own_marks in zip(own, marks, strict=True):
-            n, colour = curve.key, curve.look.colour
+            n, colour = curve.key, curve.style["color"]
             axes.plot([(n - 1) / n], [1], transform=above, color=colour, **ABOVE)
             knee = knee_of(own_marks)
             if knee:
@@ -78,7 +78,7 @@ def draw(table: Table) -> Figure:
     for axes in panels if heights else ():
         # Give all panels the same scale, so that readers can compare them.
         axes.set_ylim(min(heights), max(heights))
-    legend = panel.by_key(curves, "n = {:.0f}")
+    legend = panel.legend_by_key(curves, "n = {:.0f}")
     legend.append(panel.sample("measured knee", **_RING))
     legend.append(panel.sample("n - 1", color=layout.FAINT_INK, **ABOVE))
 
