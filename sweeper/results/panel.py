@@ -294,15 +294,6 @@ def legend_by_curve(curves: Curves, words: Callable[[Any], str]) -> list[Entry]:
     return legend_by(curves.every, described)
 
 
-def legend_by_key(curves: Curves, words: str) -> list[Entry]:
-    """Return a legend with an entry for each key of the curves.
-
-    `words` is a format string for the key, such as "{} heads".
-    """
-    ordered = sorted(curves.every, key=lambda curve: curve.key)
-    return legend_by(ordered, lambda curve: words.format(curve.key))
-
-
 def curve_styles(look: ArmLook, count: int, *, alone: bool = False) -> list[Style]:
     """Return the styles of the curves of an arm, which have shades of its colour.
 
@@ -336,24 +327,21 @@ def guide_words(
 
 def _draw(axes: Axes, style: Style, marks: Sequence[Mark]) -> None:
     """Draw the means, the intervals, and a faint marker for every seed."""
-    _plot(axes, [(mark.x, mark.mean) for mark in marks], zorder=4, **style)
+    places, means = [mark.x for mark in marks], [mark.mean for mark in marks]
+    axes.plot(places, means, zorder=4, **style)
 
     colour = style["color"]
     bars = [[(mark.x, end) for end in mark.ends] for mark in marks if mark.ends]
     lines = LineCollection(bars, colors=colour, linewidths=0.8, zorder=3)
     axes.add_collection(lines, autolim=False)
 
-    several = [mark for mark in marks if len(mark.seeds) > 1]
-    seeds = [(mark.x, value) for mark in several for value in mark.seeds]
-    dots: Style = {"color": colour, "marker": "o", "linestyle": "none"}
-    faint = {"alpha": 0.3, "markersize": 2.6, "markeredgewidth": 0}
-    _plot(axes, seeds, zorder=2, **dots, **faint)
-
-
-def _plot(axes: Axes, places: Sequence[tuple[float, float]], **style: Any) -> None:
-    """Plot these (x, y) places as one line."""
-    if places:
-        axes.plot(*zip(*places, strict=True), **style)
+    faint: Style = {"linestyle": "none", "marker": "o", "markersize": 2.6, "alpha": 0.3}
+    for mark in marks:
+        if len(mark.seeds) > 1:
+            at = [mark.x] * len(mark.seeds)
+            axes.plot(
+                at, mark.seeds, color=colour, markeredgewidth=0, zorder=2, **faint
+            )
 
 
 def scale(

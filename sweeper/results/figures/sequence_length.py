@@ -47,8 +47,7 @@ def draw(table: Table) -> Figure:
     axes.update_datalim([(size, 0) for size in largest])
     axes.autoscale_view()
 
-    metric, bracket, unit = label(table.metric).partition(" (")
-    words = f"{metric} minus that with heads of {span(largest)}{bracket}{unit}"
+    words = f"{label(table.metric)} minus that with heads of {span(largest)}"
     axes.set_ylabel("\n".join(textwrap.wrap(words, _LABEL_LETTERS)))
 
     low, high = axes.get_xlim()

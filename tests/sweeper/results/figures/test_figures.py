@@ -22,6 +22,7 @@ from sweeper.results.layout import COLUMN, DOUBLE_COLUMN
 from sweeper.results.palette import arm_looks
 from sweeper.results.points import points, trigram_curve
 from sweeper.results.remarks import standing
+from sweeper.results.table import label
 from sweeper.store.errors import Faults
 from sweeper.store.numbers import short
 from sweeper.store.registry import FIGURES, names
@@ -180,6 +181,7 @@ def test_every_seed_every_mean_and_every_interval_is_drawn():
     measured = [point for point in found.points if point.values]
     figure = draw("fig1", table)
     for axes, column in zip(figure.axes, (*fig1.TOP, *fig1.BOTTOM), strict=True):
+        assert axes.get_xlabel().removesuffix(" (log)") == label(column)
         marks = {place for line in lines_of(axes) for place in line}
         bars = bars_of(axes)
         for point in measured:
