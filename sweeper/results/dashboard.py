@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -98,8 +99,8 @@ def as_user_error() -> Iterator[None]:
 
 def workspace(project: Project, tables: Sequence[Table]) -> Any:
     """Build the saved view with wandb-workspaces. This needs no connection."""
-    import wandb_workspaces.workspaces as ws
-    from wandb_workspaces.reports.v2 import interface as plots
+    ws = import_module("wandb_workspaces.workspaces")
+    plots = import_module("wandb_workspaces.reports.v2")
 
     def by_arm(title: str, metric: str, *, log_y: bool = False) -> Any:
         """Return a plot of the mean and the standard deviation over the runs of each arm."""
@@ -188,12 +189,10 @@ def publish_dashboard(
     """
     project = project_of(tables, given)
     with as_user_error():
-        import wandb
-
+        wandb = import_module("wandb")
         if not offline:
             # If a package is missing, fail before anything is sent.
-            from wandb_workspaces.workspaces import internal
-
+            workspaces = import_module("wandb_workspaces.workspaces")
             wandb.setup(wandb.Settings(silent=True))
             api = wandb.Api()
             project = Project(project.entity or api.default_entity, project.name)
@@ -208,6 +207,7 @@ def publish_dashboard(
         # By default the name is random, so each call would save a new view. Use a fixed name
         # instead.
         name = digest_of([project.entity, project.name, view.name])[:11]
+        internal = workspaces.internal
         view._internal_name = internal._url_query_str_to_internal_name(name)
         # With the id of an earlier view, `save` replaces that view. Without one, from_url raises
         # ValueError.
@@ -252,8 +252,7 @@ def publish(
 
     Publishing it again adds a new version of its W&B artifact.
     """
-    import wandb
-
+    wandb = import_module("wandb")
     name = stem(table.name)
     begun = wandb.init(
         id=f"{JOB_TYPE}-{name}",
