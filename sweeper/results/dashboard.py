@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,9 +19,15 @@ from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.identity import digest_of
 from sweeper.store.plans import stem
 
-EXTRA = 'run pip install "wandb-workspaces>=0.4.13", or omit the view with --offline'
-INSTALL = "install it: pip install wandb"
-LOGIN = "; set WANDB_API_KEY, or run `wandb login` on a machine with internet access"
+LOGIN = "set WANDB_API_KEY, or run `wandb login` on a machine with internet access"
+# What to do about an error of W&B, by the name of its type.
+REMEDIES = {
+    "ModuleNotFoundError": (
+        'run pip install "wandb-workspaces>=0.4.13", or omit the view with --offline'
+    ),
+    "AuthenticationError": LOGIN,
+    "UsageError": LOGIN,
+}
 JOB_TYPE = "experiment"  # the job type of W&B runs that hold a table
 STEP = "trainer/global_step"
 ARM = "names.arm"
@@ -76,15 +82,6 @@ def project_of(tables: Sequence[Table], given: str | None) -> Project:
     return found.pop()
 
 
-def module(name: str, remedy: str) -> Any:
-    """Import a library of W&B. Raise UserError with the remedy if it is not installed."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        package = name.partition(".")[0].replace("_", "-")
-        raise UserError(f"The package {package} is not installed; {remedy}.") from None
-
-
 @contextmanager
 def as_user_error() -> Iterator[None]:
     """Turn every exception into a UserError, because the libraries of W&B can raise any type."""
@@ -95,15 +92,15 @@ def as_user_error() -> Iterator[None]:
     except Exception as error:
         kind = type(error).__name__
         words = " ".join(str(error).split()).rstrip(".") or kind
-        remedy = LOGIN if kind in ("AuthenticationError", "UsageError") else ""
-        problem = f"{sanitize(words, _LETTERS)}{remedy}"
-        raise UserError(f"Weights & Biases failed: {problem}.") from error
+        problem = f"Weights & Biases failed: {sanitize(words, _LETTERS)}"
+        remedy = f"; {REMEDIES[kind]}" if kind in REMEDIES else ""
+        raise UserError(f"{problem}{remedy}.") from error
 
 
 def workspace(project: Project, tables: Sequence[Table]) -> Any:
     """Build the saved view with wandb-workspaces. This needs no connection."""
-    ws = module("wandb_workspaces.workspaces", EXTRA)
-    plots = module("wandb_workspaces.reports.v2", EXTRA)
+    ws = import_module("wandb_workspaces.workspaces")
+    plots = import_module("wandb_workspaces.reports.v2")
 
     def by_arm(title: str, metric: str, *, log_y: bool = False) -> Any:
         """Return a plot of the mean and the standard deviation over the runs of each arm."""
@@ -191,12 +188,12 @@ def publish_dashboard(
             request.
     """
     project = project_of(tables, given)
-    if not offline:
-        # If a package is missing, fail before anything is sent.
-        module("wandb_workspaces.workspaces", EXTRA)
-        wandb = module("wandb", INSTALL)
-        wandb.setup(wandb.Settings(silent=True))
-        with as_user_error():
+    with as_user_error():
+        wandb = import_module("wandb")
+        if not offline:
+            # If a package is missing, fail before anything is sent.
+            workspaces = import_module("wandb_workspaces.workspaces")
+            wandb.setup(wandb.Settings(silent=True))
             api = wandb.Api()
             project = Project(project.entity or api.default_entity, project.name)
     write_figures(outputs, tables)
@@ -210,7 +207,7 @@ def publish_dashboard(
         # By default the name is random, so each call would save a new view. Use a fixed name
         # instead.
         name = digest_of([project.entity, project.name, view.name])[:11]
-        internal = module("wandb_workspaces.workspaces.internal", EXTRA)
+        internal = workspaces.internal
         view._internal_name = internal._url_query_str_to_internal_name(name)
         # With the id of an earlier view, `save` replaces that view. Without one, from_url raises
         # ValueError.
@@ -255,7 +252,7 @@ def publish(
 
     Publishing it again adds a new version of its W&B artifact.
     """
-    wandb = module("wandb", INSTALL)
+    wandb = import_module("wandb")
     name = stem(table.name)
     begun = wandb.init(
         id=f"{JOB_TYPE}-{name}",

@@ -13,6 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.legend_handler import HandlerTuple
 from matplotlib.lines import Line2D
 
+from sweeper.store.errors import sanitize
+
 # The widths in ICML's style, in inches: one column, and two columns with the gap between them.
 COLUMN = 3.25
 DOUBLE_COLUMN = 6.75
@@ -54,10 +56,7 @@ FAINT: Style = {"ha": "center", "fontsize": SMALL_PT, "color": FAINT_INK}
 
 def plain(value: object, limit: int = _LABEL_LETTERS) -> str:
     """Return `value` as one line of at most `limit` printable characters."""
-    text = str(value)
-    if len(text) > limit:
-        text = text[: limit - 1].rstrip() + "…"
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
+    return sanitize(value, limit)[:limit]
 
 
 def panels(count: int) -> tuple[Figure, list[Axes]]:

@@ -5,7 +5,7 @@ adds the title, the legend and the notes.
 """
 
 import math
-import textwrap
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.collections import LineCollection
-from matplotlib.colors import LinearSegmentedColormap, to_hex
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import (
@@ -29,8 +29,8 @@ from matplotlib.ticker import (
 
 from sweeper.results.judge import decidable
 from sweeper.results.layout import FAINT_INK, SMALL_PT, Entry, Style, lay_out, plain
-from sweeper.results.palette import MARKERS, PALETTE, arm_looks
-from sweeper.results.points import Point, Spreads, guides, seed_spread, transformed
+from sweeper.results.palette import MARKERS, PALETTE, ArmLook, arm_looks
+from sweeper.results.points import Point, guides, seed_spread, transformed
 from sweeper.results.remarks import (
     caveats,
     marks_in_words,
@@ -43,8 +43,6 @@ from sweeper.results.remarks import (
 )
 from sweeper.results.table import LOGARITHMIC_FROM, Table, label, number
 from sweeper.store.numbers import short
-
-MOST_CATEGORIES = 8
 
 # A guide is a dashed line to compare values with. Its label stands at its right end.
 GUIDE: Style = {"color": FAINT_INK, "linewidth": 0.7, "linestyle": (0, (4, 3))}
@@ -67,52 +65,34 @@ _LIGHTEST = 0.4  # mix this share of an arm's colour with white for its first cu
 
 
 @dataclass(frozen=True)
-class Look:
-    """The style of a curve. If `single` is set, the points are hollow and no line joins them."""
-
-    colour: str
-    marker: str
-    single: bool
-
-    def style(self) -> Style:
-        """Return the keyword arguments of a `Line2D` with this look."""
-        return {
-            "color": self.colour,
-            "linestyle": "none" if self.single else "-",
-            "marker": self.marker,
-            "markersize": 5.0 if self.single else 4.0,
-            "markerfacecolor": "white" if self.single else self.colour,
-            "markeredgecolor": self.colour if self.single else "white",
-            "markeredgewidth": 1.1 if self.single else 0.5,
-        }
-
-
-@dataclass(frozen=True)
 class Curve:
-    """Points of one arm that share a look.
+    """Points of one arm that share a style.
 
     Attributes:
         arm: the arm.
         key: the value that distinguishes the curve from other curves of the arm, such as the number
             of heads.
-        look: its colour and marker.
+        style: the keyword arguments of its `Line2D`.
         points: the points with at least one finished run.
     """
 
     arm: str
     key: Any
-    look: Look
+    style: Style
     points: list[Point]
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A point in a panel: its mean over seeds, the ends of its interval, and every seed."""
+    """A point in a panel: its mean over seeds, the ends of its interval, and every seed.
+
+    `ends` is empty if the interval is unknown.
+    """
 
     x: float
     mean: float
-    ends: tuple[float, float] | None
-    seeds: tuple[float, ...]
+    ends: list[float]
+    seeds: list[float]
     point: Point
 
 
@@ -140,39 +120,43 @@ class Curves:
         self.points, self.back = transformed(points, self.metric)
         self.spread = seed_spread(self.points)
 
-        groups: dict[tuple[str, Any], list[Point]] = {}
-        for point in self.points:
-            if point.values:
-                groups.setdefault((point.arm, by(point)), []).append(point)
-
         self.arms = list(table.experiment["arms"])
+        looks = arm_looks(self.arms)
+        self.every: list[Curve] = []
+        for arm in self.arms:
+            groups: dict[Any, list[Point]] = defaultdict(list)
+            for point in self.points:
+                if point.arm == arm and point.values:
+                    groups[by(point)].append(point)
 
-        def place(key: tuple[str, Any]) -> tuple[int, float]:
-            return self.arms.index(key[0]), number(key[1]) or 0.0
-
-        order = sorted(groups, key=place)
-        looks = curve_looks(self.arms, order)
-        self.every = [Curve(*key, looks[key], groups[key]) for key in order]
+            keys = sorted(groups, key=lambda key: number(key) or 0.0)
+            styles = curve_styles(looks[arm], len(keys), alone=len(looks) == 1)
+            for key, style in zip(keys, styles, strict=True):
+                self.every.append(Curve(arm, key, style, groups[key]))
 
     def of(self, arm: str) -> list[Curve]:
         """Return the curves of an arm."""
         return [curve for curve in self.every if curve.arm == arm]
 
-    def marks(
-        self, curve: Curve, at: str | Callable[[Point], float | None]
-    ) -> list[Mark]:
+    def marks(self, curve: Curve, at: Callable[[Point], float | None]) -> list[Mark]:
         """Return the marks of a curve's points from left to right.
 
-        `at` is a column, or a function that returns a point's position on the x-axis. Points
-        without a position are left out.
+        `at` returns a point's position on the x-axis. Points without a position are left out.
         """
-        place = methodcaller("at", at) if isinstance(at, str) else at
-        found = [
-            _mark(x, point, self.spread, self.back)
-            for point in curve.points
-            if (x := place(point)) is not None
-        ]
+        found = []
+        for point in curve.points:
+            x = at(point)
+            if x is not None:
+                mean, *ends = map(
+                    self._shown, (point.mean, *(point.interval(self.spread) or ()))
+                )
+                seeds = [self._shown(value) for value in point.values.values()]
+                found.append(Mark(x, mean, ends, seeds, point))
         return sorted(found, key=lambda mark: (mark.x, mark.mean))
+
+    def _shown(self, value: float) -> float:
+        """Convert a value back, for example from a logarithm, and limit its size."""
+        return max(-_LARGEST, min(self.back(value), _LARGEST))
 
     def draw(
         self,
@@ -180,7 +164,6 @@ class Curves:
         x: str,
         curves: Sequence[Curve] | None = None,
         at: Callable[[Point], float | None] | None = None,
-        words: str = "",
         guided: bool = True,
     ) -> list[list[Mark]]:
         """Draw curves in a panel, set its labels, scales and ticks, and return the curves' marks.
@@ -191,14 +174,14 @@ class Curves:
             curves: the curves to draw; all by default.
             at: a function that returns a point's position on the x-axis. By default, it is the
                 point's number in the column.
-            words: the label of the y-axis; the metric's label by default.
             guided: whether to draw lines of n-gram models. They are wrong beside values that are
                 not the metric itself, such as differences.
         """
         drawn = self.every if curves is None else curves
-        found = [self.marks(curve, at or x) for curve in drawn]
+        place = at or methodcaller("at", x)
+        found = [self.marks(curve, place) for curve in drawn]
         marks = [mark for own in found for mark in own]
-        axes.set(xlabel=plain(label(x)), ylabel=plain(words or label(self.metric)))
+        axes.set(xlabel=plain(label(x)), ylabel=plain(label(self.metric)))
         if not marks:
             middle: Style = {"ha": "center", "va": "center"}
             axes.text(0.5, 0.5, "no finished run", transform=axes.transAxes, **middle)
@@ -209,7 +192,7 @@ class Curves:
         scale(axes.xaxis, [mark.x for mark in marks], own="." in x)
         scale(axes.yaxis, seeds, linear=self.back is float)
         for curve, own in zip(drawn, found, strict=True):
-            _draw(axes, curve.look, own)
+            _draw(axes, curve.style, own)
 
         low, high = min(seeds), max(seeds)
         span = high - low or abs(high) * 0.05
@@ -230,20 +213,6 @@ class Curves:
         return found
 
 
-def _mark(
-    x: float, point: Point, spread: Spreads, back: Callable[[float], float]
-) -> Mark:
-    """Return the mark of a point. `back` converts its values back, for example from logarithms."""
-
-    def shown(value: float) -> float:
-        return max(-_LARGEST, min(back(value), _LARGEST))
-
-    seeds = tuple(shown(point.values[seed]) for seed in sorted(point.values))
-    ends = point.interval(spread)
-    drawn = (shown(ends[0]), shown(ends[1])) if ends else None
-    return Mark(x, shown(point.mean), drawn, seeds, point)
-
-
 def finish(
     figure: Figure,
     height_pt: float,
@@ -255,22 +224,16 @@ def finish(
 
     `height_pt` is the height of all panels and their axis labels, in points.
     """
-    table = drawn[0].table
-    points = [point for one in drawn for point in one.points]
-    spreads = [one.spread for one in drawn]
-    below = [*notes, *notes_on(table, points, *spreads)]
-    lay_out(figure, height_pt, table.title, legend, below)
+    below = [*notes, *notes_on(*drawn)]
+    lay_out(figure, height_pt, drawn[0].table.title, legend, below)
     return figure
 
 
-def notes_on(table: Table, points: Sequence[Point], *spreads: Spreads) -> list[str]:
-    """Return the sentences below a figure, for example on its marks and on missing runs.
-
-    Args:
-        table: the drawn table.
-        points: the drawn points.
-        spreads: the results of `seed_spread`, from which the intervals are computed.
-    """
+def notes_on(*drawn: Curves) -> list[str]:
+    """Return the sentences below a figure, for example on its marks and on missing runs."""
+    table = drawn[0].table
+    points = [point for one in drawn for point in one.points]
+    spreads = [one.spread for one in drawn]
     terms = dict.fromkeys(str(one.terms) for one in decidable(table))
     return [
         *origin(table),
@@ -285,76 +248,71 @@ def notes_on(table: Table, points: Sequence[Point], *spreads: Spreads) -> list[s
     ]
 
 
-def entry(curves: Sequence[Curve], words: str) -> Entry:
-    """Return one entry of a legend for these curves. It shows at most three of their looks."""
-    looks = list(dict.fromkeys(curve.look for curve in curves))
-    if len(looks) > 3:
-        looks = [looks[0], looks[len(looks) // 2], looks[-1]]
-    return tuple(Line2D([], [], **look.style()) for look in looks), words
-
-
 def sample(words: str, **style: Any) -> Entry:
     """Return an entry of a legend for a line or a marker of this style."""
     return (Line2D([], [], **style),), words
 
 
-def legend_of(*drawn: Curves) -> list[Entry]:
-    """Return an entry of a legend for each arm that has a curve."""
-    table = drawn[0].table
-    arms = {arm: [c for one in drawn for c in one.of(arm)] for arm in drawn[0].arms}
-    return [entry(own, table.label(arm)) for arm, own in arms.items() if own]
+def legend_by(curves: Iterable[Curve], words: Callable[[Curve], str]) -> list[Entry]:
+    """Return a legend that describes each curve by `words`. Curves with equal words share an entry.
 
-
-def by_curve(curves: Curves, words: Callable[[Any], str]) -> list[Entry]:
-    """Return an entry of a legend for each curve. It names the arm if there are several arms.
-
-    `words` is a function from the key of a curve to its words.
+    An entry shows at most three styles.
     """
-    several = len({curve.arm for curve in curves.every}) > 1
+    groups: dict[str, list[Style]] = defaultdict(list)
+    for curve in curves:
+        styles = groups[words(curve)]
+        if curve.style not in styles:
+            styles.append(curve.style)
+
     legend = []
-    for curve in curves.every:
-        arm = curves.table.label(curve.arm) if several else ""
-        parts = filter(None, [arm, words(curve.key)])
-        legend.append(entry([curve], ": ".join(parts)))
+    for text, styles in groups.items():
+        if len(styles) > 3:
+            styles = [styles[0], styles[len(styles) // 2], styles[-1]]
+        legend.append((tuple(Line2D([], [], **style) for style in styles), text))
     return legend
 
 
-def by_key(curves: Curves, words: str) -> list[Entry]:
-    """Return an entry of a legend for each key of the curves.
+def legend_of(*drawn: Curves) -> list[Entry]:
+    """Return a legend with an entry for each arm that has a curve."""
+    curves = [curve for one in drawn for curve in one.every]
+    return legend_by(curves, lambda curve: drawn[0].table.label(curve.arm))
 
-    `words` is a format string for the key, such as "{} heads".
+
+def legend_by_curve(curves: Curves, words: Callable[[Any], str]) -> list[Entry]:
+    """Return a legend with an entry for each curve. It names the arm if there are several arms.
+
+    `words` is a function from the key of a curve to its words.
     """
-    groups: dict[Any, list[Curve]] = {}
-    for curve in sorted(curves.every, key=lambda curve: curve.key):
-        groups.setdefault(curve.key, []).append(curve)
-    return [entry(own, words.format(key)) for key, own in groups.items()]
+    arms = {curve.arm: curves.table.label(curve.arm) for curve in curves.every}
+
+    def described(curve: Curve) -> str:
+        parts = [arms[curve.arm] if len(arms) > 1 else "", words(curve.key)]
+        return ": ".join(filter(None, parts))
+
+    return legend_by(curves.every, described)
 
 
-def curve_looks(
-    arms: Iterable[str], curves: Iterable[tuple[str, Any]]
-) -> dict[tuple[str, Any], Look]:
-    """Return the look of each curve, keyed by its arm and its key.
+def curve_styles(look: ArmLook, count: int, *, alone: bool = False) -> list[Style]:
+    """Return the styles of the curves of an arm, which have shades of its colour.
 
-    Curves of one arm have shades of its colour. If there is only one arm, its curves also have
-    different markers.
+    Args:
+        look: the look of the arm.
+        count: the number of its curves.
+        alone: whether the figure has no other arm. Then the curves also have different markers.
     """
-    by_arm: dict[str, list[tuple[str, Any]]] = {}
-    for curve in curves:
-        by_arm.setdefault(curve[0], []).append(curve)
-
-    known = arm_looks(dict.fromkeys([*arms, *by_arm]))
-    found = {}
-    for arm, own in by_arm.items():
-        colour, marker, single = known[arm]
-        shades = LinearSegmentedColormap.from_list("shades", ["white", PALETTE[colour]])
-        shares = np.linspace(1, _LIGHTEST, len(own))[::-1]
-        for place, curve in enumerate(own):
-            other = place if len(known) == 1 else marker
-            found[curve] = Look(
-                to_hex(shades(shares[place])),
-                MARKERS[other % len(MARKERS)],
-                single,
-            )
+    darkest = np.array(to_rgb(PALETTE[look.colour]))
+    shares = np.linspace(1, _LIGHTEST, count)[::-1]
+    found = []
+    for place, share in enumerate(shares):
+        colour = to_hex(1 - share * (1 - darkest))
+        marker = place % len(MARKERS) if alone else look.marker
+        style: Style = {"color": colour, "marker": MARKERS[marker]}
+        if look.single:
+            style |= {"linestyle": "none", "markersize": 5.0}
+            style |= {"markerfacecolor": "white", "markeredgewidth": 1.1}
+        else:
+            style |= {"markeredgecolor": "white", "markeredgewidth": 0.5}
+        found.append(style)
     return found
 
 
@@ -365,40 +323,23 @@ def guide_words(
     axes.annotate(words, place, xycoords=coordinates, zorder=1, **_GUIDE_WORDS)
 
 
-def _draw(axes: Axes, look: Look, marks: Sequence[Mark]) -> None:
+def _draw(axes: Axes, style: Style, marks: Sequence[Mark]) -> None:
     """Draw the means, the intervals, and a faint marker for every seed."""
-    means = [(mark.x, mark.mean) for mark in marks]
-    _plot(axes, means, zorder=4, **look.style())
+    places, means = [mark.x for mark in marks], [mark.mean for mark in marks]
+    axes.plot(places, means, zorder=4, **style)
 
+    colour = style["color"]
     bars = [[(mark.x, end) for end in mark.ends] for mark in marks if mark.ends]
-    lines = LineCollection(bars, colors=look.colour, linewidths=0.8, zorder=3)
+    lines = LineCollection(bars, colors=colour, linewidths=0.8, zorder=3)
     axes.add_collection(lines, autolim=False)
 
-    dots: Style = {"color": look.colour, "marker": "o", "linestyle": "none"}
-    several = [mark for mark in marks if len(mark.seeds) > 1]
-    seeds = [(mark.x, value) for mark in several for value in mark.seeds]
-    faint = {"alpha": 0.3, "markersize": 2.6, "markeredgewidth": 0}
-    _plot(axes, seeds, zorder=2, **dots, **faint)
-
-
-def _plot(axes: Axes, places: Sequence[tuple[float, float]], **style: Any) -> None:
-    """Plot these (x, y) places as one line."""
-    if places:
-        axes.plot(*zip(*places, strict=True), **style)
-
-
-def categories(axes: Axes, words: Sequence[str]) -> None:
-    """Label the positions 0, 1, ... of the x-axis, with line breaks so that labels do not overlap.
-
-    If there are more than MOST_CATEGORIES, set no labels.
-    """
-    axes.set_xlim(-0.5, len(words) - 0.5)
-    shown = words if len(words) <= MOST_CATEGORIES else []
-    lines = [
-        textwrap.wrap(plain(word), 52 // len(shown), max_lines=4, placeholder="…")
-        for word in shown
-    ]
-    axes.set_xticks(range(len(shown)), ["\n".join(own) for own in lines])
+    faint: Style = {"linestyle": "none", "marker": "o", "markersize": 2.6, "alpha": 0.3}
+    for mark in marks:
+        if len(mark.seeds) > 1:
+            at = [mark.x] * len(mark.seeds)
+            axes.plot(
+                at, mark.seeds, color=colour, markeredgewidth=0, zorder=2, **faint
+            )
 
 
 def scale(

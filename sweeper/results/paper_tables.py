@@ -1,10 +1,9 @@
 """Tables in the layout of papers: a column for each setting, a row for each metric."""
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress, islice, zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from statistics import stdev
 
@@ -35,10 +34,6 @@ from sweeper.store.numbers import short
 from sweeper.store.plans import stem
 
 ABSENT = "–"
-_PRINTED = re.compile(
-    r"(\d+(?:\.\d+)?)([kMB]?)"
-)  # a number of parameters, such as "336M"
-_UNITS = {"": 1.0, "k": 1e3, "M": 1e6, "B": 1e9}
 _LIMIT = 60  # a cell has at most this many characters
 
 Line = tuple[str, ...]  # the label of a row, then its cells
@@ -47,16 +42,10 @@ Published = Mapping[str, Data]  # a paper's numbers, as {setting: {metric: numbe
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a table with its own columns: a title, a head and the lines below it."""
+    """A part of a table with its own columns: a title, and rows, of which the first is the head."""
 
     title: str
-    head: Line
-    lines: tuple[Line, ...]
-
-    @property
-    def rows(self) -> list[Line]:
-        """The head and the lines."""
-        return [self.head, *self.lines]
+    rows: list[Line]
 
 
 @dataclass(frozen=True)
@@ -64,8 +53,8 @@ class PaperTable:
     """A table: blocks from top to bottom, and notes below them. All text is sanitized."""
 
     title: str
-    blocks: tuple[Block, ...]
-    notes: tuple[str, ...]
+    blocks: list[Block]
+    notes: list[str]
 
 
 def has_paper_table(table: Table) -> bool:
@@ -75,81 +64,64 @@ def has_paper_table(table: Table) -> bool:
 
 
 def paper_table(table: Table) -> PaperTable:
-    """Return a table with a block of measured values for each arm, and the paper's numbers.
+    """Return a table with a block of measured values for each arm, and one of the paper's numbers.
 
-    If the experiment ran at the paper's scale, the paper's numbers stand below those of models that
-    have the paper's number of parameters. Otherwise, they have a block of their own.
+    The lines are the parameters and the metrics.
     """
     about = table.experiment
+    blocks = [_measured(table, arm) for arm in about["arms"]]
     published: Published = about.get("paper") or {}
-    same_scale = about.get("scale") == "paper"
-
-    beside = published if same_scale else {}
-    blocks = [_measured(table, arm, beside) for arm in about["arms"]]
-    if published and not same_scale:
-        rows = {"params": label("params_total")}
-        rows |= {measure.metric: measure.words for measure in measures(table)}
-        columns = list(published.values())
-        lines = [_paper(key, words, columns) for key, words in rows.items()]
-        head = (label(str(about.get("x"))), *published)
-        blocks.append(_block("the paper, at its own scale", head, lines))
-    notes = tuple(sanitize(note, 400) for note in notes_below(table))
-    return PaperTable(sanitize(table.title, 200), tuple(blocks), notes)
+    if published:
+        lines = {"params": label("params_total")}
+        lines |= {measure.metric: measure.words for measure in measures(table)}
+        rows: list[Line] = [(label(str(about.get("x"))), *published)]
+        for key, words in lines.items():
+            numbers = [column.get(key, ABSENT) for column in published.values()]
+            rows.append((words, *map(_printed, numbers)))
+        blocks.append(_block("the paper, at its own scale", rows))
+    notes = [sanitize(note, 400) for note in _notes(table)]
+    return PaperTable(sanitize(table.title, 200), blocks, notes)
 
 
-def _block(title: str, head: Line, lines: Sequence[Line]) -> Block:
-    rows = [tuple(sanitize(cell, _LIMIT) for cell in row) for row in (head, *lines)]
-    return Block(sanitize(title, _LIMIT), rows[0], tuple(rows[1:]))
+def _block(title: str, rows: Sequence[Line]) -> Block:
+    sanitized = [tuple(sanitize(cell, _LIMIT) for cell in row) for row in rows]
+    return Block(sanitize(title, _LIMIT), sanitized)
 
 
-def _measured(table: Table, arm: str, published: Published) -> Block:
-    """Return the block of an arm: a column for each of its points."""
+def _measured(table: Table, arm: str) -> Block:
+    """Return the block of an arm: a column for each of its points.
+
+    The head has the values of one key: `x`, or the first one that the arm varies. If they are not
+    different numbers, it has the names of the points.
+    """
     by_measure = {
-        measure: {p.name: p for p in measure.points(table) if p.arm == arm}
+        measure.words: {p.name: p for p in measure.points(table) if p.arm == arm}
         for measure in measures(table, arm)
     }
     columns = {name: p for own in by_measure.values() for name, p in own.items()}
 
     x = str(table.experiment.get("x"))
-    keys = {
-        x if x in p.settings else next(iter(p.settings), "") for p in columns.values()
-    }
-    words, head = "setting", [*columns]
-    if len(keys) == 1:
-        [key] = keys
-        values = [point.at(key) for point in columns.values()]
-        numbers = [short(value) for value in values if value is not None]
-        if len(set(numbers)) == len(columns):
-            words, head = label(key), numbers
+    varied = [key for point in columns.values() for key in point.settings]
+    key = x if x in varied else next(iter(varied), "")
+    values = [point.at(key) for point in columns.values()]
+    words, names = label(key), [_number(value) for value in values]
+    if None in values or len({*names}) < len(names):
+        words, names = "setting", [*columns]
 
     sizes = [point.at("params_total") for point in columns.values()]
-    counts = [ABSENT if size is None else short(size) for size in sizes]
-    rows = [("params", label("params_total"), counts)]
+    rows: list[Line] = [(words, *names), (label("params_total"), *map(_number, sizes))]
     for measure, own in by_measure.items():
-        cells = [_cell(own.get(name)) for name in columns]
-        rows.append((measure.metric, measure.words, cells))
-
-    known = published if keys == {x} else {}
-    beside = [
-        _of_same_size(known.get(name, {}), size)
-        for name, size in zip(head, sizes, strict=True)
-    ]
-    lines: list[Line] = []
-    for key, name, cells in rows:
-        lines.append((name, *cells))
-        if any(beside):
-            lines.append(_paper(key, f"{name}, paper", beside))
-    return _block(table.label(arm), (words, *head), lines)
+        rows.append((measure, *(_cell(own.get(name)) for name in columns)))
+    return _block(table.label(arm), rows)
 
 
-def _of_same_size(printed: Data, size: float | None) -> Data:
-    """Return a paper's numbers of a model, or {} if its `params` differ from `size` by over 1 %."""
-    found = _PRINTED.fullmatch(str(printed.get("params")))
-    if size is None or found is None:
-        return printed
-    amount, unit = found.groups()
-    is_same = math.isclose(size, float(amount) * _UNITS[unit], rel_tol=0.01)
-    return printed if is_same else {}
+def _number(value: float | None) -> str:
+    return ABSENT if value is None else short(value)
+
+
+def _printed(value: object) -> str:
+    """Return a number of a paper: a scalar, or a list of a mean and its spread."""
+    return " ± ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _cell(point: Point | None) -> str:
@@ -171,17 +143,7 @@ def _cell(point: Point | None) -> str:
     return cell
 
 
-def _paper(key: str, words: str, columns: Sequence[Data]) -> Line:
-    """Return a line with the paper's numbers of the metric `key`, one for each of `columns`.
-
-    A number is a scalar, or a list of a mean and its spread. `words` is the label of the line.
-    """
-    found = [column.get(key, ABSENT) for column in columns]
-    cells = [" ± ".join(map(str, c)) if isinstance(c, list) else str(c) for c in found]
-    return words, *cells
-
-
-def notes_below(table: Table) -> Iterator[str]:
+def _notes(table: Table) -> Iterator[str]:
     """Yield the notes to print below a table."""
     yield from origin(table)
     points = [point for one in measures(table) for point in one.points(table)]
@@ -258,52 +220,37 @@ _LATEX = str.maketrans(
     }
 )
 
-_TABLE = r"""% needs \usepackage{{booktabs}}
-\begin{{table}}
-\centering
-\caption{{{title}}}
-\label{{tab:{name}}}
-{blocks}
-{notes}
-\end{{table}}
-"""
-_TABULAR = r"""\par\medskip
-\begin{{tabular}}{{{columns}}}
-\toprule
-\multicolumn{{{count}}}{{l}}{{{title}}} \\
-{head} \\
-\midrule
-{lines}
-\bottomrule
-\end{{tabular}}"""
-
 
 def as_latex(content: PaperTable, name: str) -> str:
     r"""Return a LaTeX table with a tabular for each block, and with the label "tab:{name}"."""
-
-    def escaped(text: str) -> str:
-        return text.translate(_LATEX)
-
-    blocks = []
+    lines = [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{_escaped(content.title)}}}",
+        rf"\label{{tab:{name}}}",
+    ]
     for block in content.blocks:
-        head, *lines = (" & ".join(map(escaped, row)) for row in block.rows)
-        count = len(block.head)
-        blocks.append(
-            _TABULAR.format(
-                columns="l" + "r" * (count - 1),
-                count=count,
-                title=escaped(block.title),
-                head=head,
-                lines="\n".join(rf"{line} \\" for line in lines),
-            )
-        )
-    notes = [rf"\par\footnotesize {escaped(note)}" for note in content.notes]
-    return _TABLE.format(
-        title=escaped(content.title),
-        name=name,
-        blocks="\n".join(blocks),
-        notes="\n".join(notes),
-    )
+        head, *rows = (" & ".join(map(_escaped, row)) for row in block.rows)
+        count = len(block.rows[0])
+        lines += [
+            r"\par\medskip",
+            rf"\begin{{tabular}}{{l{'r' * (count - 1)}}}",
+            r"\toprule",
+            rf"\multicolumn{{{count}}}{{l}}{{{_escaped(block.title)}}} \\",
+            rf"{head} \\",
+            r"\midrule",
+            *(rf"{row} \\" for row in rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+    lines += [rf"\par\footnotesize {_escaped(note)}" for note in content.notes]
+    lines.append(r"\end{table}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _escaped(text: str) -> str:
+    return text.translate(_LATEX)
 
 
 HEADER = ("arm", "point", "seeds", "mean", "sd", "parameters")
@@ -316,22 +263,21 @@ def summarise(table: Table) -> list[str]:
         return [f"{sanitize(table.name, 80)}: {head}", *lines]
 
     metrics = {arm: metric_of(table, arm) for arm in table.experiment["arms"]}
-    words = [sanitize(label(metric), 160) for metric in dict.fromkeys(metrics.values())]
+    words = list(dict.fromkeys(map(label, metrics.values())))
     counts = {str(row["match_count"]) for row in table.rows if row.get("match_count")}
     rows: list[Line] = [(*HEADER, " ".join(["match error", *sorted(counts)]), "metric")]
     for arm, metric in metrics.items():
+        of = sanitize(label(metric), 60) if len(words) > 1 else ""
         own = [point for point in points(table, metric) if point.arm == arm]
-        rows += [(*_summary(point), sanitize(label(metric), 60)) for point in own]
-    shown = [*(True for _ in HEADER), bool(counts), len(words) > 1]
-    rows = [tuple(compress(row, shown)) for row in rows]
+        rows += [(*_summary(point), of) for point in own]
+    columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
 
-    title = f"{sanitize(table.name, 80)}: {', '.join(words)}"
-    mixed = [sanitize(table.mixed_code, 2000)] if table.mixed_code else []
+    title = f"{table.name}: {', '.join(words)}"
     notes = (*standing(table), *not_learned(table), *caveats(table))
     return [
-        title,
-        *mixed,
-        *_aligned(rows, left=2),
+        sanitize(title, 240),
+        *([sanitize(table.mixed_code, 2000)] if table.mixed_code else []),
+        *_aligned(list(zip(*columns, strict=True)), left=2),
         *(sanitize(one, 1000) for one in notes),
     ]
 
@@ -347,6 +293,6 @@ def _summary(point: Point) -> Line:
         f"{len(values)}/{len(point.runs)}",
         f"{point.mean:.4g}" if values else "-",
         "" if spread is None else f"± {spread:.2g}",
-        "-" if size is None else short(size),
+        _number(size),
         "" if error is None else f"{error:+z.2%}",
     )

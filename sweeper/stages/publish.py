@@ -127,7 +127,7 @@ def print_everything(
     judged = [table for table in tables if not table.name.endswith(SUFFIX)]
     if len(judged) == 1:
         print_lines(console, "", *summarise(judged[0]))
-    if rows := [*brief(tables, verdicts, console.width)]:
+    if rows := [*brief(tables, verdicts)]:
         print_lines(console, "", *rows)
 
     update_figures(outputs, tables, faults)

@@ -3,7 +3,7 @@
 import sys
 from typing import NoReturn
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 from sweeper.store.errors import UserError, drop_output
@@ -33,8 +33,8 @@ class Terminal(Console):
         )
 
 
-def print_lines(console: Console, *lines: str | Text, style: str = "") -> None:
+def print_lines(console: Console, *lines: RenderableType, style: str = "") -> None:
     """Print lines without interpreting markup. Long lines are not broken."""
     for line in lines:
-        text = line if isinstance(line, Text) else Text(line, style)
+        text = Text(line, style) if isinstance(line, str) else line
         console.print(text, soft_wrap=True)

@@ -19,7 +19,7 @@ from sweeper.plan.experiment import Margin
 from sweeper.plan.planner import Planner
 from sweeper.results.collect import collect
 from sweeper.results.judge import verdicts_on
-from sweeper.results.panel import notes_on
+from sweeper.results.panel import Curves, notes_on
 from sweeper.results.verdict import Decision
 from sweeper.size_server import SizeServer
 from sweeper.stages.decide import check_claims, decide
@@ -278,7 +278,7 @@ def test_error_claims_confidence_and_margin_stand_in_every_verdict(asks, tmp_pat
         assert verdict["numbers"].items() >= {**terms, "confidence": 0.95}.items()
         assert words in verdict["sentence"]
     [table] = collect(tmp_path)
-    assert words in " ".join(notes_on(table, []))
+    assert words in " ".join(notes_on(Curves(table, [])))
 
 
 def test_a_claim_asked_later_shares_the_error_and_says_that_runs_were_done(asks):

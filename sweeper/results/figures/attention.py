@@ -21,10 +21,9 @@ def draw(table: Table) -> Figure:
         for metric in METRICS
     ]
     figure, panels = layout.panels(len(METRICS))
-    for axes, curves in zip(panels, drawn, strict=True):
-        curves.draw(axes, SIZE)
-
-    sizes = [size for p in drawn[0].points if (size := p.at(SIZE)) and p.values]
+    rank, entropy = drawn
+    entropy.draw(panels[1], SIZE)
+    sizes = [mark.x for own in rank.draw(panels[0], SIZE) for mark in own]
     if sizes:
         limits = panels[0].get_ylim()
         # If just one of the axes is logarithmic, this line is curved, so draw it with many points.
@@ -32,7 +31,7 @@ def draw(table: Table) -> Figure:
         panels[0].plot(bound, bound, zorder=1, **panel.GUIDE)
         panels[0].set_ylim(limits)
 
-    legend = panel.by_key(drawn[0], "{:.0f} heads")
+    legend = panel.legend_by(rank.every, lambda curve: f"{curve.key:.0f} heads")
     bound_words = "(a) largest possible rank, the head size"
     legend.append(panel.sample(bound_words, **panel.GUIDE))
     return panel.finish(figure, 170, legend, *drawn)

@@ -15,16 +15,22 @@ X = "model.attention.shared_size"
 
 def draw(table: Table) -> Figure:
     """Draw a table with arms that start from other arms and vary the shared key/query size."""
-    drawn = []
-    for arm, about in table.experiment["arms"].items():
+    arms = table.experiment["arms"]
+    drawn: dict[str, panel.Curves] = {}
+    for arm, about in arms.items():
         metric, parent = metric_of(table, arm), about.get("parent")
         found = [p for p in points(table, metric) if p.arm in (arm, parent)]
         if parent and any(point.at(X) for point in found):
-            drawn.append((arm, parent, panel.Curves(table, found, metric)))
+            drawn[arm] = panel.Curves(table, found, metric)
+    # Without such an arm, draw an empty panel.
+    drawn = drawn or {"": panel.Curves(table, [])}
 
-    figure, panels = layout.panels(max(1, len(drawn)))
-    for axes, (arm, parent, curves) in zip(panels, drawn, strict=False):
+    figure, panels = layout.panels(len(drawn))
+    own: list[panel.Curve] = []
+    for axes, (arm, curves) in zip(panels, drawn.items(), strict=True):
+        own += curves.of(arm)
         [marks] = curves.draw(axes, X, curves.of(arm)) or [[]]
+        parent = arms.get(arm, {}).get("parent", "")
         axes.set_title(layout.plain(table.label(parent), 16), pad=14)
         for before in curves.of(parent):
             for mark in curves.marks(before, lambda point: 0.0):
@@ -36,13 +42,7 @@ def draw(table: Table) -> Figure:
                 above = axes.get_xaxis_transform()
                 axes.text(mark.x, 1.01, f"{saved:.0%}", transform=above, **layout.FAINT)
 
-    legend = []
-    if drawn:
-        own = [curve for arm, _, curves in drawn for curve in curves.of(arm)]
-        words = "re-parametrised; above: attention weights saved"
-        legend.append(panel.entry(own, words))
-    else:
-        drawn = [("", "", panel.Curves(table, []))]
-        drawn[0][2].draw(panels[0], X)
+    words = "re-parametrised; above: attention weights saved"
+    legend = panel.legend_by(own, lambda curve: words)
     legend.append(panel.sample("before re-parametrisation", **panel.GUIDE))
-    return panel.finish(figure, 165, legend, *(curves for *_, curves in drawn))
+    return panel.finish(figure, 165, legend, *drawn.values())

@@ -4,20 +4,19 @@ For a grid from the command line, the first key of the grid is the x-axis, and e
 the other keys has a curve.
 """
 
+import textwrap
 from collections.abc import Callable, Sequence
-from typing import Any
+from operator import methodcaller
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sweeper.results import layout, panel
-from sweeper.results.collect import plain
 from sweeper.results.points import Point, judged_points, trigram_curve
 from sweeper.results.table import Table, label
 
 MOST_ENTRIES = 12  # for more curves, the legend lists only the arms
-
-Key = tuple[tuple[str, Any], ...]
-"""The settings that distinguish a curve from the other curves of its arm."""
+MOST_CATEGORIES = 8  # for more positions on an x-axis of words, they have no labels
 
 
 def draw(table: Table) -> Figure:
@@ -34,22 +33,26 @@ def draw(table: Table) -> Figure:
         axes.plot(*zip(*trigram, strict=True), zorder=1, **panel.GUIDE)
         panel.guide_words(axes, "trigram", trigram[-1])
 
+    legend = panel.legend_by_curve(curves, str)
+    if len(legend) > MOST_ENTRIES:
+        legend = panel.legend_of(curves)
     # If the x-axis names the arms, a legend would only repeat their names.
-    arms_named = x == "arm" and len(words) <= panel.MOST_CATEGORIES
+    arms_named = x == "arm" and len(words) <= MOST_CATEGORIES
     if arms_named:
         axes.set_xlabel("")
-        words = [table.label(word) for word in words]
+        words = [table.label(arm) for arm in words]
+    if arms_named or len(curves.every) == 1:
+        legend = []
     if words:
-        panel.categories(axes, words)
-    legend = [] if arms_named or len(curves.every) == 1 else named(curves)
+        _categories(axes, words)
     return panel.finish(figure, 170, legend, curves)
 
 
-def curve_keys(given: Sequence[Point], x: str) -> Callable[[Point], Key]:
-    """Return a function that maps a point to the key of its curve (see `Key`).
+def curve_keys(given: Sequence[Point], x: str) -> Callable[[Point], str]:
+    """Return a function that maps a point to the key of its curve: its settings as text.
 
-    The key has the point's settings except `x` and the keys that always change together with `x`.
-    If an arm does not vary `x`, the first key that the arm varies takes the place of `x`.
+    The key leaves out `x` and the settings that always change together with `x`. If an arm does not
+    vary `x`, the first setting that the arm varies takes the place of `x`.
     """
     along: dict[str, set[str]] = {}
     for arm in {point.arm for point in given}:
@@ -62,9 +65,12 @@ def curve_keys(given: Sequence[Point], x: str) -> Callable[[Point], Key]:
             if len(pairs) == one == other > 1:
                 along[arm].add(key)
 
-    def key_of(point: Point) -> Key:
-        apart = point.settings.keys() - along[point.arm]
-        return tuple((k, plain(v)) for k, v in point.settings.items() if k in apart)
+    def key_of(point: Point) -> str:
+        return ", ".join(
+            f"{label(key)} {_typed(value)}"
+            for key, value in point.settings.items()
+            if key not in along[point.arm]
+        )
 
     return key_of
 
@@ -78,24 +84,31 @@ def places(
     """
     every = [point for curve in curves.every for point in curve.points]
     if all(point.at(x) is not None for point in every):
-        return (lambda point: point.at(x)), []
+        return methodcaller("at", x), []
 
     def word(point: Point) -> str:
-        value = point.settings.get(x, point.cells.get(x))
-        return "null" if value is None else str(value)
+        return _typed(point.settings.get(x, point.cells.get(x)))
 
     words = list(dict.fromkeys(map(word, every)))
-    return (lambda point: float(words.index(word(point)))), words
+    return (lambda point: words.index(word(point))), words
 
 
-def named(curves: panel.Curves) -> list[layout.Entry]:
-    """Return an entry of a legend for each curve, with its settings.
+def _typed(value: object) -> str:
+    """Return a value as users type it."""
+    return "null" if value is None else str(value)
 
-    If there are more than MOST_ENTRIES curves, return one entry for each arm.
+
+def _categories(axes: Axes, words: Sequence[str]) -> None:
+    """Label the positions 0, 1, ... of the x-axis, with line breaks so that labels do not overlap.
+
+    If there are more than MOST_CATEGORIES, set no labels.
     """
-
-    def settings(key: Key) -> str:
-        return ", ".join(f"{label(k)} {'null' if v is None else v}" for k, v in key)
-
-    legend = panel.by_curve(curves, settings)
-    return legend if len(legend) <= MOST_ENTRIES else panel.legend_of(curves)
+    axes.set_xlim(-0.5, len(words) - 0.5)
+    shown = words if len(words) <= MOST_CATEGORIES else []
+    lines = [
+        textwrap.wrap(
+            layout.plain(word), 52 // len(shown), max_lines=4, placeholder="…"
+        )
+        for word in shown
+    ]
+    axes.set_xticks(range(len(shown)), ["\n".join(own) for own in lines])

@@ -4,8 +4,6 @@ The upper row is the paper's: (a) total parameters, (b) embedding size. The lowe
 points over (c) non-embedding parameters, (d) training FLOPs, (e) heads times head size.
 """
 
-from collections.abc import Sequence
-
 from matplotlib.figure import Figure
 
 from sweeper.results import layout, panel
@@ -15,7 +13,7 @@ from sweeper.results.table import Table
 
 TOP = ("params_total", "model.embedding_size")
 BOTTOM = ("params_non_embedding", "flops_per_token", "width")
-STANDARD, FIXED = "standard", "fixed"
+STANDARD = "standard"
 _TOP_PT, _BOTTOM_PT = 168, 122  # heights of the rows, including axis labels
 
 
@@ -34,26 +32,17 @@ def draw(table: Table) -> Figure:
         curves.draw(axes, x)
         axes.label_outer()  # all panels share the y-axis
 
-    legend = [
-        panel.entry(own, table.label(arm) + _heads(arm, own))
-        for arm in curves.arms
-        if (own := curves.of(arm))
-    ]
+    heads = span([curve.key for curve in curves.of(STANDARD)])
+
+    def described(curve: panel.Curve) -> str:
+        words = table.label(curve.arm)
+        if curve.arm == STANDARD:
+            words += f", {heads} heads, light to dark"
+        return words
+
+    legend = panel.legend_by(curves.every, described)
     return panel.finish(figure, _TOP_PT + _BOTTOM_PT, legend, curves)
 
 
 def _standard_heads(point: Point) -> float | None:
     return point.at("model.heads") if point.arm == STANDARD else None
-
-
-def _heads(arm: str, curves: Sequence[panel.Curve]) -> str:
-    """Return the numbers of heads in an arm for the legend, such as ", 2 to 16 heads".
-
-    Return "" unless the arm is STANDARD or FIXED.
-    """
-    if arm not in (STANDARD, FIXED):
-        return ""
-    points = [point for curve in curves for point in curve.points]
-    heads = [int(point.at("model.heads") or 0) for point in points]
-    shades = ", light to dark" if len(curves) > 1 else ""
-    return f", {span(heads)} heads{shades}"

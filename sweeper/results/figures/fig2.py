@@ -25,7 +25,8 @@ def draw(table: Table) -> Figure:
     drawn = []
     for axes, measure in zip(panels, shown, strict=True):
         curves = panel.Curves(table, measure.points(table), measure.metric)
-        curves.draw(axes, X, words=measure.words)
+        curves.draw(axes, X)
+        axes.set_ylabel(layout.plain(measure.words))
         drawn.append(curves)
 
     left_out = [f"Only the first {len(shown)} of {len(every)} metrics are drawn."]

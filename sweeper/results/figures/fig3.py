@@ -20,8 +20,12 @@ def draw(table: Table) -> Figure:
     curves.draw(panels[0], HEADS, left)
     curves.draw(panels[1], SIZE, right)
 
-    legend = [panel.entry([curve], table.label(curve.arm)) for curve in left]
-    legend += [panel.entry([curve], f"(b) {curve.key:.0f} heads") for curve in right]
+    def described(curve: panel.Curve) -> str:
+        if curve.arm == SIZES:
+            return f"(b) {curve.key:.0f} heads"
+        return table.label(curve.arm)
+
+    legend = panel.legend_by([*left, *right], described)
     return panel.finish(figure, 170, legend, curves)
 
 

@@ -47,19 +47,18 @@ def draw(table: Table) -> Figure:
     axes.update_datalim([(size, 0) for size in largest])
     axes.autoscale_view()
 
-    metric, bracket, unit = label(table.metric).partition(" (")
-    words = f"{metric} minus that with heads of {span(largest)}{bracket}{unit}"
+    words = f"{label(table.metric)} minus that with heads of {span(largest)}"
     axes.set_ylabel("\n".join(textwrap.wrap(words, _LABEL_LETTERS)))
 
     low, high = axes.get_xlim()
     above = axes.get_xaxis_transform()
     for curve in curves.every:
-        n, colour = curve.key, curve.look.colour
+        n, colour = curve.key, curve.style["color"]
         for place, y, marker in ((n // 2, 1.02, ABOVE), (n - 1, 1.06, _BIDIRECTIONAL)):
             if low <= place <= high:
                 axes.plot([place], [y], transform=above, color=colour, **marker)
 
-    legend = panel.by_curve(curves, "n = {:.0f}".format)
+    legend = panel.legend_by_curve(curves, "n = {:.0f}".format)
     for marker, words in ((ABOVE, "n / 2"), (_BIDIRECTIONAL, "n - 1")):
         legend.append(panel.sample(words, color=layout.FAINT_INK, **marker))
     return panel.finish(figure, 170, legend, curves)

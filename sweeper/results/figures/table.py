@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from sweeper.results import layout
-from sweeper.results.paper_tables import blocks_as_text, notes_below, paper_table
+from sweeper.results.paper_tables import blocks_as_text, paper_table
 from sweeper.results.table import Table
 
 # The width of a letter, as a fraction of the font size, rounded up to whole pixels.
@@ -25,5 +25,5 @@ def draw(table: Table) -> Figure:
     style = {"family": "monospace", "size": size_pt, "linespacing": _LINE}
     axes.text(0, 1, "\n".join(lines), va="top", transform=axes.transAxes, **style)
     height_pt = len(lines) * size_pt * _LINE + 2 * layout.TEXT_PT
-    layout.lay_out(figure, height_pt, table.title, [], [*notes_below(table)])
+    layout.lay_out(figure, height_pt, table.title, [], content.notes)
     return figure

@@ -16,7 +16,7 @@ from itertools import pairwise
 from matplotlib.figure import Figure
 
 from sweeper.results import layout, panel
-from sweeper.results.points import Point, judged_points, metric_of
+from sweeper.results.points import Point, judged_points
 from sweeper.results.table import Table
 
 COLLAPSE = 10.0  # a knee is where the error falls by more than this factor
@@ -41,14 +41,14 @@ _RING: layout.Style = {
 
 def draw(table: Table) -> Figure:
     """Draw a table whose points differ in sequence length and head size."""
+    judged = judged_points(table, table.metric)
     every = [
         point
-        for point in judged_points(table, table.metric)
+        for point in judged
         if point.at(LENGTH) and min(point.values.values(), default=0) > 0
     ]
     curves = panel.Curves(table, every, by=lambda point: point.at(LENGTH))
-    judged = [arm for arm in curves.arms if metric_of(table, arm) == table.metric]
-    arms = judged or curves.arms
+    arms = list(dict.fromkeys(point.arm for point in judged)) or curves.arms
     figure, panels = layout.panels(len(arms))
     knees, heights = list[str](), list[float]()
     for axes, arm in zip(panels, arms, strict=True):
@@ -67,7 +67,7 @@ def draw(table: Table) -> Figure:
             axes.text(place, 1.02, words, transform=above, **layout.FAINT)
         letter = axes.get_title(loc="left")
         for curve, own_marks in zip(own, marks, strict=True):
-            n, colour = curve.key, curve.look.colour
+            n, colour = curve.key, curve.style["color"]
             axes.plot([(n - 1) / n], [1], transform=above, color=colour, **ABOVE)
             knee = knee_of(own_marks)
             if knee:
@@ -78,7 +78,7 @@ def draw(table: Table) -> Figure:
     for axes in panels if heights else ():
         # Give all panels the same scale, so that readers can compare them.
         axes.set_ylim(min(heights), max(heights))
-    legend = panel.by_key(curves, "n = {:.0f}")
+    legend = panel.legend_by(curves.every, lambda curve: f"n = {curve.key:.0f}")
     legend.append(panel.sample("measured knee", **_RING))
     legend.append(panel.sample("n - 1", color=layout.FAINT_INK, **ABOVE))
 

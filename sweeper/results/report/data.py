@@ -28,7 +28,6 @@ MOST_CURVE_POINTS = 150
 LOG_LETTERS = 4000
 
 _FIRST_COLUMNS = ("state", "arm", "point", "seed")
-_LAST_COLUMNS = ("device", "code", "torch", "reason", "run")
 _HIDDEN_SETTINGS = ("logger.", "paths.")
 _ATTEMPT_KEYS = ("number", "started", "resumed_from", "code", "hardware", "versions")
 
@@ -45,8 +44,6 @@ def page_data(
         return -(table.provenance["number"] or 0), not verdicts[table.name]
 
     order = sorted(tables, key=newest_first)
-    rows = {str(row["run"]): row for table in tables for row in table.rows}
-    files = {run: own for table in tables for run, own in table.files.items()}
     store = RunStore(outputs)
     return {
         "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -54,22 +51,29 @@ def page_data(
         "provenance": provenance(order),
         "train": as_typed("train"),
         "runs": {
-            id: run_data(store.run(id), row, files.get(id, RunFiles()))
-            for id, row in rows.items()
+            id: run_data(store.run(id), row, files)
+            for id, (row, files) in runs_of(tables).items()
         },
+    }
+
+
+def runs_of(tables: Sequence[Table]) -> dict[str, tuple[Row, RunFiles]]:
+    """Return one of the rows of each run and the content of its files, by run id."""
+    return {
+        row["run"]: (row, table.files[row["run"]])
+        for table in tables
+        for row in table.rows
     }
 
 
 def experiment_data(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Return the verdicts, the paper table and the rows of an experiment."""
-    rows = "The table of runs below has every number."
-    in_words = (f"{table.title}.", missing(table), rows)
     looks = arm_looks(table.experiment["arms"])
     return {
         "name": table.name,
         "title": table.title,
         "setting": " ".join(origin(table)),
-        "figure_in_words": " ".join(filter(None, in_words)),
+        "figure_in_words": f"{table.title}. {missing(table)}".strip(),
         "arms": [
             {"name": arm, "label": table.label(arm), "colour": look.colour}
             for arm, look in looks.items()
@@ -102,12 +106,11 @@ def _rows(table: Table) -> dict[str, Any]:
     """
     metrics = [measure.metric for measure in measures(table)]
     always = {*_FIRST_COLUMNS, *metrics, "run"}
-    first = [*_FIRST_COLUMNS, "task", *metrics]
-    named = {*first, *_LAST_COLUMNS, "experiment"}
-    rest = [key for key in table.columns if key not in named]
+    keys = dict.fromkeys([*_FIRST_COLUMNS, "task", *metrics, *table.columns])
+    del keys["experiment"]
 
     varied, alike = [], []
-    for key in [*first, *rest, *_LAST_COLUMNS]:
+    for key in keys:
         values = {row.get(key) for row in table.rows}
         if key in always or len(values) > 1:
             varied.append(key)
@@ -140,7 +143,7 @@ def run_data(run: Run, row: Row, files: RunFiles) -> dict[str, Any]:
         "settings": settings,
         "sizes": files.size,
         "metrics": {label(key): cell(key, value) for key, value in metrics},
-        "result": {key: result[key] for key in RESULT_KEYS if key in result},
+        "result": {key: result.get(key) for key in RESULT_KEYS},
         "attempts": [],
     }
     if row.get("damaged"):
@@ -205,14 +208,14 @@ def provenance(tables: Sequence[Table]) -> dict[str, Any]:
         key = (about.get("number"), about.get("scale"), command_of(about))
         commands[key].append(table.name)
 
-    runs = {row["run"]: (row, table.files) for table in tables for row in table.rows}
     attempts: list[Data] = []  # the last attempt of each finished run
     hours: dict[str, list[float]] = defaultdict(list)
-    for run, (row, files) in runs.items():
-        if files[run].result:
-            attempts.append(files[run].attempts[-1])
+    for row, files in runs_of(tables).values():
+        if files.result:
+            attempts.append(files.attempts[-1])
             took_h = (row["seconds"] or 0.0) / 3600 * row["devices"]
             hours[str(row["device"])].append(took_h)
+    codes = Counter(one["code"] for one in attempts if one.get("code"))
     libraries = Counter(
         f"{name} {version}"
         for one in attempts
@@ -223,9 +226,7 @@ def provenance(tables: Sequence[Table]) -> dict[str, Any]:
             {"experiments": names, "plan": plan, "scale": scale, "command": command}
             for (plan, scale, command), names in commands.items()
         ],
-        "code": Counter(
-            one["code"] for one in attempts if one.get("code")
-        ).most_common(),
+        "code": codes.most_common(),
         "libraries": libraries.most_common(),
         "devices": [(name, len(own), sum(own)) for name, own in hours.items()],
     }

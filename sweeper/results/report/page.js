@@ -290,8 +290,10 @@ function experimentView(about) {
   );
 }
 
-const paperTableView = ({ blocks, notes }) =>
-  details(false, "As a table", blocks.map(table), notes.map((note) => make("p.faint", note)));
+function paperTableView({ blocks, notes }) {
+  const view = ({ title, rows: [head, ...lines] }) => table({ title, head, lines });
+  return details(false, "As a table", blocks.map(view), notes.map((note) => make("p.faint", note)));
+}
 
 // The sweep as a whole
 

@@ -13,7 +13,6 @@ import json
 import math
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -61,9 +60,8 @@ def write_report(
         with collect_errors(faults, table.name):
             figures[table.name] = svg_of(outputs, table)
     path = (into or outputs) / "report.html"
-    publish_made(
-        path, as_html(page_data(outputs, tables, verdicts), figures, refresh_s)
-    )
+    data = page_data(outputs, tables, verdicts)
+    publish_made(path, as_html(data, figures, refresh_s))
     return path
 
 
@@ -85,10 +83,8 @@ def as_html(
     style = f":root{{{colours}}}\n" + _asset("page.css")
     script = '"use strict";\n' + "".join(map(_asset, SCRIPTS))
     refresh = f'<meta name="refresh" content="{refresh_s:.0f}">' if refresh_s else ""
-    content = {
-        **_plain(data),
-        "figures": {_key(name): svg for name, svg in figures.items()},
-    }
+    drawn = {sanitize(name): svg for name, svg in figures.items()}
+    content = _plain(data) | {"figures": drawn}
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     return Template(_asset("page.html")).substitute(
         refresh=refresh,
@@ -110,17 +106,12 @@ def _hash(text: str) -> str:
 
 def _plain(value: Any) -> Any:
     """Sanitize every string, and round every number; non-finite numbers become None."""
-    if type(value) in _EXACT:
-        return value
     if isinstance(value, str):
-        fits = len(value) <= _MOST_LETTERS and value.isprintable()
-        return value if fits else sanitize(value, _MOST_LETTERS)
+        return sanitize(value, _MOST_LETTERS)
     if isinstance(value, float):
         return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
-    if type(value) is dict or isinstance(value, Mapping):
-        return {_key(key): _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value]
-
-
-_EXACT = frozenset({int, bool, type(None)})
-_key = lru_cache(sanitize)  # cached, because many runs have the same keys
+    if isinstance(value, Mapping):
+        return {sanitize(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value

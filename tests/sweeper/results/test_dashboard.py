@@ -157,7 +157,7 @@ MISTAKES = {
     "no plan": ([], "expected a folder with a plan"),
     "not mirrored": ([], "logger.project=none: expected one project"),
     "no key": ([], "set WANDB_API_KEY, or run `wandb login`"),
-    "no package": ([], "The package wandb-workspaces is not installed"),
+    "no package": ([], 'run pip install "wandb-workspaces>=0.4.13"'),
 }
 
 

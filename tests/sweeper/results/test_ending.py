@@ -3,6 +3,7 @@
 import io
 import json
 import shutil
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from sweeper.results.judge import verdicts_on
 from sweeper.results.summary import brief, print_prices
 from sweeper.stages import publish
 from sweeper.stages.publish import collect_and_judge, print_everything
+from sweeper.stages.terminal import print_lines
 from sweeper.store.registry import ROOT
 from tests.sweeper.results.report.reported import content_of
 from tests.sweeper.results.synthetic import by_hand, edited, few, figure1, finetuned
@@ -46,13 +48,18 @@ def shown(page):
     return [one["name"] for one in content_of(page)["experiments"]]
 
 
+def summarised(tables, verdicts, width=400):
+    """Return the lines of the summary of these tables."""
+    console = Console(file=io.StringIO(), width=width)
+    print_lines(console, *brief(tables, verdicts))
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
 def test_each_verdict_has_a_line_that_says_what_would_decide_it():
     table = figure1(noise=0.008).table()
     verdicts = verdicts_on(table)
-    for width in (80, 200):
-        lines = [line.plain for line in brief([table], {table.name: verdicts}, width)]
-        assert all(len(line) <= width for line in lines)
-        assert lines[0].split()[:3] == ["experiment", "verdict", "claim"]
+    lines = summarised([table], {table.name: verdicts})
+    assert lines[0].split()[:3] == ["experiment", "verdict", "claim"]
     for verdict, line in zip(verdicts, lines[1:], strict=True):
         assert str(verdict.verdict) in line
         assert verdict.claim in line
@@ -62,18 +69,30 @@ def test_each_verdict_has_a_line_that_says_what_would_decide_it():
     assert price in said(print_prices, [table])
 
 
+def test_the_summary_keeps_every_word_in_a_narrow_terminal_and_no_markup():
+    table = replace(figure1(noise=0.008).table(), name="[bold]\x1b[31m")
+    verdicts = {table.name: verdicts_on(table)}
+    wide, narrow = (summarised([table], verdicts, width) for width in (400, 80))
+    assert max(map(len, narrow)) <= 80
+    assert wide[1].startswith("[bold]\\x1b[31m  ")
+    assert Counter(" ".join(wide).split()) - Counter(" ".join(narrow).split()) == {}
+
+
 def test_what_a_reader_must_know_has_a_line_that_experiments_share():
     table = few().table()
     table = edited(table, code=lambda row: row["run"])
     tables = [replace(table, name=name) for name in ("one", "two")]
-    [line] = [line.plain for line in brief(tables, {"one": [], "two": []}, 200)]
+    [line] = summarised(tables, {"one": [], "two": []})
     assert line == f"one, two: Runs of {len(table.rows)} versions of the program."
 
 
-def test_measures_that_agree_share_a_line():
+def test_a_claim_judged_by_several_metrics_has_a_line_for_each():
     table = finetuned("fig2", claims=["fixed_keeps_improving"]).table()
-    [_, row] = brief([table], {"fig2": verdicts_on(table)}, 200)
-    assert "fixed_keeps_improving" in row.plain
+    [_, *lines] = summarised([table], {"fig2": verdicts_on(table)})
+    for line, metric in zip(
+        lines, ("SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"), strict=True
+    ):
+        assert f"fixed_keeps_improving, {metric}  " in line
 
 
 def test_files_are_named_and_the_page_is_of_all_that_was_planned(tmp_path):

@@ -26,10 +26,10 @@ from tests.sweeper.results.synthetic import (
 
 
 def lines(block):
-    return {words: tuple(cells) for words, *cells in (block.head, *block.lines)}
+    return {words: tuple(cells) for words, *cells in block.rows}
 
 
-def test_mean_and_sd_stand_in_the_rows_of_the_paper_and_another_scale_below():
+def test_mean_and_sd_stand_in_the_rows_of_the_paper_and_its_numbers_below():
     block, paper = paper_table(finetuned().table()).blocks
     measured = lines(block)
     metrics = ["SQuAD F1", "SQuAD exact match", "MNLI accuracy (%)"]
@@ -49,26 +49,7 @@ def test_a_small_number_is_not_printed_as_zero():
     table = one_arm("model.heads", seeds, figure="table").table()
     [block] = paper_table(table).blocks
     cells = "6e-09 ± 2.8e-09, 0.00 ± 0.00, 1.51 ± 0.71, 1.49320 ± 0.00028"
-    assert ", ".join(block.lines[-1][1:]) == cells
-
-
-def beside(size):
-    """Return the lines at the paper's scale, if the paper's model with 32 heads has this size."""
-    printed = described("table2a")["paper"]["32"]
-    sweep = finetuned(paper={"32": printed | {"params": size}})
-    sweep.scale = "paper"
-    [block] = paper_table(sweep.table()).blocks
-    return lines(block)
-
-
-def test_at_the_papers_scale_it_stands_beside_where_it_has_the_same_model():
-    size = Model(64, 32, 16).size["params_total"]
-    for same in (short(size), round(size * 1.009), "unknown"):
-        found = beside(same)
-        assert found["MNLI accuracy (%), paper"] == (ABSENT, ABSENT, "84.9 ± 0.2")
-        assert list(found)[3:5] == ["SQuAD F1", "SQuAD F1, paper"]
-    for other in ("319M", round(size * 0.98)):
-        assert not any("paper" in words for words in beside(other))
+    assert ", ".join(block.rows[-1][1:]) == cells
 
 
 def test_missing_seeds_are_counted_in_their_cell():
@@ -104,7 +85,7 @@ def test_the_files_hold_the_same_cells(tmp_path):
     table = finetuned().table(tmp_path)
     assert write_tables(tmp_path, collect(tmp_path)) == [table]
     content = paper_table(table)
-    cells = [[b.title, *line] for b in content.blocks for line in (b.head, *b.lines)]
+    cells = [[b.title, *line] for b in content.blocks for line in b.rows]
     base = tmp_path / "tables" / "table2a.printed"
     with base.with_suffix(".printed.csv").open(newline="") as file:
         assert list(csv.reader(file)) == cells

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from itertools import combinations, product
+from operator import methodcaller
 from xml.etree import ElementTree
 
 import numpy as np
@@ -18,8 +19,10 @@ from sweeper.results import panel
 from sweeper.results.collect import collect
 from sweeper.results.figures import curves, fig1, figure_of, write_figures
 from sweeper.results.layout import COLUMN, DOUBLE_COLUMN
+from sweeper.results.palette import arm_looks
 from sweeper.results.points import points, trigram_curve
 from sweeper.results.remarks import standing
+from sweeper.results.table import label
 from sweeper.store.errors import Faults
 from sweeper.store.numbers import short
 from sweeper.store.registry import FIGURES, names
@@ -178,6 +181,7 @@ def test_every_seed_every_mean_and_every_interval_is_drawn():
     measured = [point for point in found.points if point.values]
     figure = draw("fig1", table)
     for axes, column in zip(figure.axes, (*fig1.TOP, *fig1.BOTTOM), strict=True):
+        assert axes.get_xlabel().removesuffix(" (log)") == label(column)
         marks = {place for line in lines_of(axes) for place in line}
         bars = bars_of(axes)
         for point in measured:
@@ -277,7 +281,8 @@ def curves_over(x, sweep):
 def test_curves_run_along_the_first_key_that_was_typed(sizes):
     sweep = by_hand({"model.heads": [2, 3, 5], "model.head_size": sizes})
     found = curves_over("model.heads", sweep).every
-    assert [one.key for one in found] == [(("model.head_size", n),) for n in sizes]
+    words = ["null" if size is None else size for size in sizes]
+    assert [one.key for one in found] == [f"head size {size}" for size in words]
     assert [point.settings["model.heads"] for point in found[0].points] == [2, 3, 5]
 
 
@@ -309,7 +314,7 @@ def test_keys_that_move_together_are_one_curve():
         sweep.add("grid", Model(d, heads, 16), [43.0 - heads], values)
     [one] = curves_over("params_total", sweep).every
     assert [point.at("model.heads") for point in one.points] == [2, 3, 4]
-    assert one.key == ()
+    assert one.key == ""
 
 
 def test_every_knee_is_marked_and_named():
@@ -419,7 +424,7 @@ def test_an_interval_stays_within_what_its_metric_can_be(
     table = one_arm("model.head_size", measured, metric=metric).table()
     table = edited(table, **{"model.attention.name": attention})
     found = panel.Curves(table, points(table, metric))
-    [small, _] = found.marks(found.every[0], "model.head_size")
+    [small, _] = found.marks(found.every[0], methodcaller("at", "model.head_size"))
     assert least <= small.ends[1] <= most
 
 
@@ -440,7 +445,7 @@ def test_the_rank_of_heads_stands_beside_the_most_it_can_be():
 
 def test_no_two_of_many_arms_look_alike():
     arms = [f"arm {place}" for place in range(30)]
-    looks = panel.curve_looks(arms, [(arm, None) for arm in arms]).values()
+    looks = arm_looks(arms).values()
     assert len({(look.colour, look.marker) for look in looks}) == 30
 
 

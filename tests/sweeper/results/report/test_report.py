@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from sweeper.results.palette import PALETTE
-from sweeper.results.panel import curve_looks
+from sweeper.results.palette import PALETTE, arm_looks
+from sweeper.results.panel import curve_styles
 from sweeper.results.report.data import curves, page_data, provenance
 from sweeper.results.report.page import as_html
 from sweeper.results.table import RunFiles
@@ -77,9 +77,11 @@ def test_a_fine_tuned_experiment_shows_its_measures_its_paper_table_and_its_colo
     assert min(filter(None, accuracies)) > 1, "in per cent"
     assert experiment["paper_table"]["blocks"]
     arms = experiment["arms"]
-    looks = curve_looks([], [(arm["name"], None) for arm in arms]).values()
-    colours = [PALETTE[arm["colour"]] for arm in arms]
-    assert colours == [look.colour.upper() for look in looks]
+    looks = arm_looks([arm["name"] for arm in arms]).values()
+    drawn = [
+        style["color"].upper() for look in looks for style in curve_styles(look, 1)
+    ]
+    assert [PALETTE[arm["colour"]] for arm in arms] == drawn
 
 
 def test_policy_names_the_style_and_the_script_and_allows_nothing_else(small):
