@@ -198,11 +198,15 @@ def _state(code: Code, named: Named) -> State | None:
 
 
 class Changes:
-    """The differences between the current code and the code that trained the runs in `outputs`."""
+    """The differences between the current code and the code that trained the runs in `outputs`.
+
+    Attributes:
+        code: the current code.
+    """
 
     def __init__(self, outputs: Path, code: Code) -> None:
         self._trained = TrainedCode(outputs)
-        self._code = code
+        self.code = code
 
     def since(self, run: Run, attempt: int) -> list[str] | None:
         """Return the files that changed since an attempt was trained, or None if unknown.
@@ -215,9 +219,9 @@ class Changes:
             return None  # tables and `status` report the damaged file
 
         named = registry.named_by(config)
-        parts = _recorded(self._code, named)["code_parts"]
+        parts = _recorded(self.code, named)["code_parts"]
         if all(one.get("code_parts") == parts for one in attempts):
             return []
-        states = [*self._trained.states(config, attempts), _state(self._code, named)]
+        states = [*self._trained.states(config, attempts), _state(self.code, named)]
         known = [state for state in states if state is not None]
         return differing(known) if len(known) == len(states) else None
