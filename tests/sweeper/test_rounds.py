@@ -115,7 +115,7 @@ def sweep(
     plan, store = replace(planned[experiment], outputs=outputs), RunStore(outputs)
     console = Console(file=io.StringIO(), width=200)
     backend = SimpleNamespace(slots=2, device="cpu")
-    changes = Changes.of(outputs, None)
+    changes = Changes(outputs, None)
     executor = Stub(console, store, None, backend, policy(**options), None, changes)
     executor.lives = lives
     executor.fails = fails or executor.fails
