@@ -27,6 +27,7 @@ from sweeper.stages.publish import collect_and_judge
 from sweeper.stages.sweep import sweep as whole_sweep
 from sweeper.stages.train import Executor, freeze
 from sweeper.store.changes import Changes
+from sweeper.store.code import loaded_code
 from sweeper.store.plans import newest
 from sweeper.store.runs import RunStore
 from tests.policies import policy, shipped
@@ -115,7 +116,7 @@ def sweep(
     plan, store = replace(planned[experiment], outputs=outputs), RunStore(outputs)
     console = Console(file=io.StringIO(), width=200)
     backend = SimpleNamespace(slots=2, device="cpu")
-    changes = Changes(outputs, None)
+    changes = Changes(outputs, loaded_code())
     executor = Stub(console, store, None, backend, policy(**options), None, changes)
     executor.lives = lives
     executor.fails = fails or executor.fails
