@@ -234,8 +234,8 @@ class TaskModule(pl.LightningModule, ABC):
         self.log("train/loss", outputs["loss"], sync_dist=True)
         self.log("learning_rate", self.learning_rate(batch_idx + 1))
 
-    # Hooks that Lightning calls during evaluation. The project's loop calls the first two, and
-    # `measure` instead of the last, because it has no logger.
+    # Lightning calls these hooks during evaluation. The project's own loop has no logger. It calls
+    # `on_validation_epoch_start`, `validation_step` and `measure`, also for the test split.
 
     def on_validation_epoch_start(self) -> None:
         self._sums = {}

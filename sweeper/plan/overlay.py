@@ -90,9 +90,10 @@ def _check_not_solved(experiment: Experiment, typed: Mapping[str, Any]) -> None:
 
 
 def _added_axes(experiment: Experiment, axes: Mapping[str, list[Any]]) -> list[str]:
-    """Return the keys with several values in `axes` that not all arms of the yaml sweep.
+    """Return the keys of `axes` that have several values and that some arm of the yaml lacks.
 
-    Arms that are matched to another arm, or start from it, are left out: they have its values.
+    Arms that start from another arm, or are matched to one, do not count, because they take its
+    values.
     """
     arms = experiment.arms
     free = [

@@ -112,7 +112,7 @@ def refuse_tree(tree: Any) -> None:
         name = key.rpartition(".")[2]
         if CALLS.fullmatch(name):
             raise UserError(
-                f"{sanitize(key)}: a config may not name code to call; leave the key out."
+                f"{sanitize(key)}: a config may not call Python code; leave the key out."
             )
         if SECRET.search(name):
             raise UserError(

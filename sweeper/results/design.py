@@ -408,8 +408,12 @@ def slopes(sizes: Sequence[float], needed: str) -> list[float]:
     A straight line is fitted to the means over log size. The slope is the rise of this line from
     the first to the last size.
 
+    Args:
+        sizes: the sizes, in ascending order.
+        needed: a plural noun for the sizes in the error message, such as "head sizes".
+
     Raises:
-        Unanswerable: there are fewer than two sizes. `needed` names them in the message.
+        Unanswerable: there are fewer than two sizes.
     """
     if len(sizes) < 2:
         raise Unanswerable(

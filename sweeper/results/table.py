@@ -31,8 +31,8 @@ class Column:
         better: -1 if lower values are better, 1 if higher ones are, 0 if claims cannot judge it.
         most: the upper bound of a metric whose lower bound is 0, in `unit`; else None.
         ratios: whether claims judge the ratio of two values instead of their difference.
-        resolution: the smallest value that claims distinguish. They raise smaller values to it.
-        type: the type of a cell that is not None: float for any number, or str.
+        resolution: a lower bound for ratios. Claims raise smaller values to it before they divide.
+        type: float for a column of numbers, str for text. Any cell may also be None.
     """
 
     words: str = ""

@@ -175,7 +175,7 @@ class SlurmBackend(Backend):
         state, name = (self._queue or {}).get(last["job"], ("GONE", ""))
         if state in OVER or name != last["name"]:
             return False
-        # In a copy of the outputs folder, the job trains the run of the original folder.
+        # If the outputs folder was copied, this job trains the run in the original folder.
         if last.get("folder", str(run.path)) != str(run.path):
             return False
         self._assign([run], str(last["job"]))

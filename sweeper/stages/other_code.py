@@ -29,9 +29,9 @@ class OtherCode:
 
     Attributes:
         finished: the number of finished runs of the plan.
-        changed: the finished runs of other code. Each run id maps to the files that have changed
+        changed: the finished runs that other code trained. Each run id maps to the files that have changed
             since.
-        begun: the unfinished runs of other code that have a checkpoint or diverged. Each run id
+        begun: the unfinished runs that other code began and that have a checkpoint or diverged. Each run id
             maps to the changed files.
         unknown: the finished runs that cannot be compared, because their copy of the code was
             deleted.
@@ -134,7 +134,7 @@ def in_words(
 
 
 def refuse_mixing(found: OtherCode) -> None:
-    """Raise UserError if the plan has finished runs of other code.
+    """Raise UserError if other code trained finished runs of the plan.
 
     A claim cannot be decided by runs of different code.
     """

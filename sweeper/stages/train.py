@@ -40,7 +40,7 @@ class Executor:
     It does not retry runs that failed in an earlier plan.
 
     Attributes:
-        changes: finds runs of other code. All runs of the sweep use the code `changes.code`, which
+        changes: finds runs that other code trained. All runs of the sweep use the code `changes.code`, which
             was read at the start of the sweep.
         tripped: the reason why the executor starts no more jobs, such as a spent budget; else "".
         chosen_h: the device hours that tuning trials took.
@@ -61,7 +61,7 @@ class Executor:
     def left(self, plan: Plan) -> list[str]:
         """Return the runs of a plan that are to be trained.
 
-        If `hydra.sweeper.retrain` is set, these include finished runs of other code.
+        If `hydra.sweeper.retrain` is set, these include finished runs that other code trained.
         """
         again = self.other_code(plan).again if self.options.retrain else ()
         return [
@@ -187,10 +187,10 @@ class Executor:
             print_lines(self.console, sanitize(line, 1000))
 
     def _begin_anew(self, plan: Plan, left: Sequence[str]) -> None:
-        """Reset the runs of other code, children before their parents.
+        """Reset the runs of `left` that were trained with other code, children before parents.
 
-        The old result of a parent shows that its children must be trained again. So it is removed
-        last, in case the sweep is killed halfway.
+        If the sweep is killed halfway, the next sweep finds the remaining children by the old
+        result of their parent. So a parent is reset after its children.
         """
         # Without the lock, another sweep with this option could train a run in between.
         with changing_plans(plan.outputs):

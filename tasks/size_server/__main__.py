@@ -57,7 +57,8 @@ try:
         from tasks.size_server.speed import flops_per_second
         from tasks.training.causes import message_of
 except (ImportError, OSError, MemoryError) as lacking:
-    # An error in our own code needs its traceback. Other errors are no bugs of this project.
+    # Show the traceback of an error in Headroom's own modules. Any other error means that PyTorch is
+    # installed wrongly, so print one line.
     module = str(getattr(lacking, "name", ""))
     if module.startswith(("sweeper", "models", "tasks")):
         raise

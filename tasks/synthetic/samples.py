@@ -112,12 +112,12 @@ class World:
 
     @property
     def families(self) -> tuple[Family, ...]:
-        """The families of a decoder's text."""
+        """The families in a text for decoders."""
         return _families()[: self.directions or max(UNPLANTED, self.competitors + 1)]
 
     @property
     def couples(self) -> tuple[Family, ...]:
-        """The families of an encoder's text, with one member each."""
+        """The families in a text for encoders. Each has one member."""
         return _couples()[
             : self.directions or max(UNPLANTED_COUPLES, self.competitors + 1)
         ]

@@ -23,7 +23,7 @@ from tasks.training.wandb_mirror import Mirror
 
 # Keep this many checkpoints: the newest, and an older one in case the newest is damaged.
 KEPT = 2
-# A run without validations logs the loss on a few validation rows this many times.
+# If `validate_every` is 0, a run logs the loss on a few validation rows this many times.
 SAMPLES = 8
 
 
@@ -58,7 +58,7 @@ class RunContext:
             self.metrics_file.sync()
 
     def between_batches(self) -> None:
-        """Show the watchdog progress in an evaluation, and stop it if the job was asked to stop."""
+        """Report an evaluated batch to the watchdog. Raise Interrupted if the job has to stop."""
         self.attempt.advance()
         self.interruption.check()
 
