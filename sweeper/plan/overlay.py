@@ -90,7 +90,7 @@ def _check_not_solved(experiment: Experiment, typed: Mapping[str, Any]) -> None:
 
 
 def _added_axes(experiment: Experiment, axes: Mapping[str, list[Any]]) -> list[str]:
-    """Return the keys of `axes` that have several values and that some arm of the yaml lacks.
+    """Return the keys of `axes` with several values that some arm of the yaml does not sweep.
 
     Arms that start from another arm, or are matched to one, do not count, because they take its
     values.

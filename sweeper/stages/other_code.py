@@ -29,10 +29,10 @@ class OtherCode:
 
     Attributes:
         finished: the number of finished runs of the plan.
-        changed: the finished runs that other code trained. Each run id maps to the files that have changed
-            since.
-        begun: the unfinished runs that other code began and that have a checkpoint or diverged. Each run id
-            maps to the changed files.
+        changed: the finished runs that other code trained. Each run id maps to the files that have
+            changed since.
+        begun: the unfinished runs that other code began and that have a checkpoint or diverged.
+            Each run id maps to the changed files.
         unknown: the finished runs that cannot be compared, because their copy of the code was
             deleted.
     """

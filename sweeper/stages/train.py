@@ -40,8 +40,8 @@ class Executor:
     It does not retry runs that failed in an earlier plan.
 
     Attributes:
-        changes: finds runs that other code trained. All runs of the sweep use the code `changes.code`, which
-            was read at the start of the sweep.
+        changes: finds runs that other code trained. All runs of the sweep use the code
+            `changes.code`, which was read at the start of the sweep.
         tripped: the reason why the executor starts no more jobs, such as a spent budget; else "".
         chosen_h: the device hours that tuning trials took.
     """
