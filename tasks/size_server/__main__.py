@@ -57,7 +57,7 @@ try:
         from tasks.size_server.speed import flops_per_second
         from tasks.training.causes import message_of
 except (ImportError, OSError, MemoryError) as lacking:
-    # Show the traceback of an error in Headroom's own modules. Any other error means that PyTorch is
+    # Show the traceback of an error in Headroom's own modules. With any other error, PyTorch is
     # installed wrongly, so print one line.
     module = str(getattr(lacking, "name", ""))
     if module.startswith(("sweeper", "models", "tasks")):
