@@ -89,7 +89,8 @@ def runs(
     for key, wanted in (where or {}).items():
         known = sorted(set().union(*settings.values()))
         if key not in known:
-            near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+            near = [one for one in known if one.endswith(f".{key}")]
+            near = near or difflib.get_close_matches(key, known, n=1)
             remedy = (
                 f"did you mean {near[0]}?"
                 if near

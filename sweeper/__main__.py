@@ -53,6 +53,9 @@ def main(
         if word in REMOVED:
             print(f"error: {word} was removed: {REMOVED[word]}.", file=sys.stderr)
             return 2
+    if words[:1] == ["--version"]:
+        print(_version())
+        return 0
     options = _parser(program).parse_args(words)
     settle_process()
     if options.outputs.is_symlink():
@@ -416,7 +419,9 @@ def _parser(program: str) -> argparse.ArgumentParser:
     train = as_typed("sweep")
     epilog = f"To train: {train} -m experiment=fig1; {train} --help says more."
     parser = Parser(prog=program, description=__doc__, epilog=epilog)
-    parser.add_argument("--version", action="version", version=_version())
+    # A copy of the code on another machine has no version, so look it up only when it is asked for.
+    about = "print the version and stop"
+    parser.add_argument("--version", action="store_true", help=about)
     commands = parser.add_subparsers(required=True, metavar="command")
     if program == "headroom":
         # Only list these commands in the help. headroom_attention/__main__.py executes them.

@@ -22,6 +22,7 @@ from sweeper.store.changes import State, state_of_imports
 from sweeper.store.code import differing, loaded_code
 from sweeper.store.errors import UserError
 from sweeper.store.files import canonical, child, make_directory
+from sweeper.store.identity import DRAWN
 from sweeper.store.liveness import held
 from tasks import ranks
 from tasks.batch import Batch
@@ -29,9 +30,6 @@ from tasks.config.sections import RunConfig
 from tasks.digests import DIGESTS, check_digests, prepared_by, write_digests
 from tasks.seeds import Shuffled
 from tasks.text.source import SPLITS, Source
-
-# The digest and the folder name of data that a task draws at random. Such data have no files.
-DRAWN = "drawn"
 
 
 class TaskData(pl.LightningDataModule, ABC):

@@ -234,8 +234,8 @@ class TaskModule(pl.LightningModule, ABC):
         self.log("train/loss", outputs["loss"], sync_dist=True)
         self.log("learning_rate", self.learning_rate(batch_idx + 1))
 
-    # Lightning calls these hooks during evaluation. The project's own loop has no logger. It calls
-    # `on_validation_epoch_start`, `validation_step` and `measure`, also for the test split.
+    # Lightning calls these hooks during evaluation. The project's own loop has no logger, so it
+    # calls `measure` in place of `on_validation_epoch_end` and `on_test_epoch_end`.
 
     def on_validation_epoch_start(self) -> None:
         self._sums = {}
@@ -243,7 +243,8 @@ class TaskModule(pl.LightningModule, ABC):
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         # Keep only sums, so that the next batch can use the memory of this batch's logits.
         for name, value in self.score(batch).items():
-            self._sums[name] = self._sums.get(name, 0.0) + value.double()
+            exact = torch.as_tensor(value).double()
+            self._sums[name] = self._sums.get(name, 0.0) + exact
 
     def on_validation_epoch_end(self) -> None:
         self._log_metrics("validation")

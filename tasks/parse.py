@@ -55,7 +55,9 @@ def checked(schema: type[Section], config: Mapping[str, Any], path: str = "") ->
     try:
         section = schema.model_validate(dict(config))
     except ValidationError as error:
-        problems = [problem(schema, one) for one in error.errors(include_url=False)]
+        problems = [
+            problem(schema, one, config) for one in error.errors(include_url=False)
+        ]
     else:
         problems = list(section.problems(path))
         if not problems:

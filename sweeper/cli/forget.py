@@ -192,7 +192,7 @@ def _related(known: Sequence[Plan], runs: Set[str]) -> list[str]:
 
 
 def _listed(store: RunStore, removal: _Removal) -> Iterator[str]:
-    yield "To be removed:"
+    yield "To be removed, or changed if it keeps something:"
     for run in removal.runs:
         yield f"  {relative_path(store.run(run).path)}  ({store.run(run).status().state})"
     for path in removal.files:

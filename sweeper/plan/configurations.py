@@ -23,7 +23,7 @@ from sweeper.plan.overrides import CommandLine, absolute_path
 from sweeper.plan.parents import Parents, tokenizer_of
 from sweeper.plan.plan import Configuration, Matched
 from sweeper.plan.seeds import seeded_config
-from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.errors import SYNONYMS, UserError, invalid_value
 from sweeper.store.identity import leaves, lookup, run_id
 from sweeper.store.plans import describe_values
 
@@ -144,10 +144,10 @@ class Configurations:
             ]
         for key, value in settings:
             group = key.removesuffix(".name").replace(".", "/")
-            if key.endswith(".name") and value in self.composer.options(group):
+            option = SYNONYMS.get(str(value), value)
+            if key.endswith(".name") and option in self.composer.options(group):
                 expected = f"the choice of a file in conf/{group}, which also sets the other keys"
-                remedy = f"write {group}={value}"
-                raise invalid_value(key, value, expected, remedy)
+                raise invalid_value(key, value, expected, f"write {group}={option}")
 
     def _with_sizes(self, points: Sequence[Configuration]) -> Iterator[Configuration]:
         """Yield the points with their sizes. Replace a head size of null by the model's head size.
@@ -380,7 +380,8 @@ class Configurations:
         tokenizer whose keys are in `given`.
         """
         model = copy.deepcopy(parent["model"])
-        model["dropout"] = config["model"]["dropout"]
+        if "dropout" in model and "dropout" in config["model"]:
+            model["dropout"] = config["model"]["dropout"]
         if "model/attention" in given:
             model["attention"] = copy.deepcopy(config["model"]["attention"])
 
@@ -441,8 +442,10 @@ class Configurations:
         template, plain = self._template({"task": task, **settings})
         base, composed = template.unresolved, template.run({})
         if composed["task"]["name"] == task:
-            model = {**composed["model"], "dropout": parent["model"]["dropout"]}
-            base = {**parent, "model": model}
+            kept = {
+                key: value for key, value in parent["model"].items() if key == "dropout"
+            }
+            base = {**parent, "model": {**composed["model"], **kept}}
         config = RunTemplate(self._inherited(base, parent, settings)).run(plain)
         return self._with_data(config, {*self.command_line.keys, *settings})
 

@@ -312,19 +312,25 @@ def read_experiment(
     """
     if not isinstance(data, Mapping) or "experiment" in data:
         raise no_experiment_in(name)
+    typed = overrides or {}
     rest = {key: value for key, value in data.items() if key != "scales"}
-    given = data.get("scales") or {}
-    by_scale = _valid(_SCALES, given, name, "experiment.scales")
+    written = _valid(_SCALES, data.get("scales") or {}, name, "experiment.scales")
+    before = _overlay(rest, written.get(scale) or {})
+    _check_overrides(name, before, scale, typed, added)
+    changed = _with_scales(data, typed).get("scales") or {}
+    by_scale = _valid(_SCALES, changed, name, "experiment.scales")
     if by_scale and scale not in by_scale:
         expected = f"a scale that experiment={name} defines ({', '.join(by_scale)})"
         remedy = f"choose one of them or add it to conf/experiment/{name}.yaml"
         raise invalid_value("scale", scale, expected, remedy)
 
-    typed = overrides or {}
     own = by_scale.get(scale) or {}
-    _check_overrides(name, _overlay(rest, own), scale, typed, added)
-    own = _with_overrides(own, f"experiment.scales.{scale}.", typed)
-    whole = _with_overrides(_overlay(rest, own), "experiment.", typed)
+    others = {
+        key: value
+        for key, value in typed.items()
+        if not f"{key}.".startswith("experiment.scales.")
+    }
+    whole = _with_overrides(_overlay(rest, own), "experiment.", others)
     experiment = _read(name, whole, "experiment")
     for other, section in by_scale.items():
         _read(name, _overlay(rest, section or {}), f"experiment.scales.{other}")
@@ -362,6 +368,26 @@ def _check_overrides(
             raise invalid_value("experiment.arms", arm, expected, remedy)
 
 
+def _with_scales(
+    data: Mapping[str, Any], overrides: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the section `experiment`, changed by the overrides of its part `scales`.
+
+    Raise UserError if an override removes a key that the part lacks.
+    """
+    found = {
+        key: value
+        for key, value in overrides.items()
+        if f"{key}.".startswith("experiment.scales.")
+    }
+    known = leaves(data, "experiment.")
+    for key, value in found.items():
+        if value is None and not any(f"{one}.".startswith(f"{key}.") for one in known):
+            expected = "a value, since the yaml does not set this key at this scale"
+            raise invalid_value(key, value, expected, "leave it out, or set a value")
+    return _with_overrides(data, "experiment.", found)
+
+
 def _with_overrides(
     section: Mapping[str, Any], prefix: str, overrides: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -369,7 +395,7 @@ def _with_overrides(
     changed = dict(section)
     for key, value in overrides.items():
         path = key.removeprefix(prefix).split(".")
-        if not key.startswith(prefix) or path[0] == "scales":
+        if not key.startswith(prefix):
             continue
         if value is None or value == {}:
             # docs/experiments.md promises that null and {} remove the key.
@@ -392,6 +418,12 @@ def _read(name: str, data: Mapping[str, Any], section: str) -> Experiment:
             f"experiment={name}: {section}.{key} cannot be set; leave it out. To name the results, "
             "add name=NAME to the command line."
         )
+    outside = leaves({key: value for key, value in data.items() if key != "arms"})
+    for key, value in outside.items():
+        if "${" in str(value):
+            expected = "no reference to another key"
+            place = f"experiment={name}: {section}.{key}"
+            raise invalid_value(place, value, expected, "write the value")
     whole = {**data, "name": name, "yaml": name}
     if isinstance(arms := data.get("arms"), Mapping):
         whole["arms"] = {

@@ -9,7 +9,7 @@ from sweeper.plan.overrides import absolute_path
 from sweeper.plan.plan import Plan
 from sweeper.size_server import SizeServer
 from sweeper.store.errors import UserError, invalid_value
-from sweeper.store.identity import INTRODUCED_AS, leaves
+from sweeper.store.identity import DRAWN, INTRODUCED_AS, leaves
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, State
 
@@ -74,7 +74,9 @@ def check_start(run: Record, plan: Plan, facts: Facts) -> None:
     # Old records lack newer keys, so add the values that their runs used implicitly.
     ours, theirs = (INTRODUCED_AS | leaves(one.config) for one in (run, known))
     expected = {key: theirs.get(key) for key in _TOKENIZER}
-    if theirs.get("task.tokenizer") or ours["task.name"] != theirs["task.name"]:
+    other_task = ours["task.name"] != theirs["task.name"]
+    has_text = theirs.get("data.digest") != DRAWN
+    if theirs.get("task.tokenizer") or (other_task and has_text):
         if "task.tokenizer" not in ours:
             wanted = "a task that can use the parent's tokenizer"
             remedy = "choose task=mnli or task=squad"

@@ -268,7 +268,7 @@ def collected(run: Run, config: Data) -> RunFiles:
 def _unstarted(cells: Data, config: Data) -> RunFiles:
     """Return the cells of a run without files, and those that follow from its config."""
     keys = leaves(config)
-    return RunFiles(keys, cells={**cells, **_planned(keys)})
+    return RunFiles(keys, sections=config, cells={**cells, **_planned(keys)})
 
 
 def _planned(config: Data) -> dict[str, Any]:

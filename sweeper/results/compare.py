@@ -100,9 +100,18 @@ def _verdicts_apart(one: Table, other: Table) -> Iterator[str]:
             yield f"{claim}: only the first judges it"
         elif claim not in before:
             yield f"{claim}: only the second judges it"
-        elif changes := "; ".join(_changes(before[claim], after[claim])):
-            flipped = before[claim]["verdict"] != after[claim]["verdict"]
-            yield f"{_FLIPPED if flipped else ''}{claim}: {changes}"
+        else:
+            yield from _verdict_apart(claim, before[claim], after[claim])
+
+
+def _verdict_apart(claim: str, was: Texts, now: Texts) -> Iterator[str]:
+    """Yield a line if the verdicts on a claim, or their terms, differ."""
+    undecidable = [one for one in (was, now) if len(one) == 1]
+    if undecidable:  # only one side has terms, so compare only the verdicts
+        was, now = ({"verdict": one["verdict"]} for one in (was, now))
+    if changes := "; ".join(_changes(was, now)):
+        flipped = was["verdict"] != now["verdict"]
+        yield f"{_FLIPPED if flipped else ''}{claim}: {changes}"
 
 
 def _terms_by_claim(table: Table) -> Mapping[str, Texts]:
@@ -141,7 +150,10 @@ def _configs(table: Table) -> Mapping[Any, Texts]:
     for row in table.rows:
         settings = table.files[row["run"]].settings
         point = row["arm"], row["point"], row.get("task")
-        found[point] = {key: str(plain(value)) for key, value in settings.items()}
+        found[point] = {
+            key: "none" if value is None else str(plain(value))
+            for key, value in settings.items()
+        }
     return found
 
 

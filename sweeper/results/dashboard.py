@@ -22,9 +22,6 @@ from sweeper.store.plans import stem
 LOGIN = "set WANDB_API_KEY, or run `wandb login` on a machine with internet access"
 # What to do about an error of W&B, by the name of its type.
 REMEDIES = {
-    "ModuleNotFoundError": (
-        'run pip install "wandb-workspaces>=0.4.13", or omit the view with --offline'
-    ),
     "AuthenticationError": LOGIN,
     "UsageError": LOGIN,
 }
@@ -89,6 +86,12 @@ def as_user_error() -> Iterator[None]:
         yield
     except (UserError, KeyboardInterrupt):
         raise
+    except ImportError as error:
+        package = (error.name or "wandb").partition(".")[0].replace("_", "-")
+        remedy = f"run pip install {package}"
+        if package == "wandb-workspaces":
+            remedy = 'run pip install "wandb-workspaces>=0.4.13", or omit the view with --offline'
+        raise UserError(f"{package} cannot be imported; {remedy}.") from error
     except Exception as error:
         kind = type(error).__name__
         words = " ".join(str(error).split()).rstrip(".") or kind

@@ -135,6 +135,11 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
 
     Raise UserError if a column is missing or a cell cannot be judged.
     """
+    if not isinstance(frame, pd.DataFrame):
+        raise UserError(
+            f"The scores are a {type(frame).__name__}; pass a pandas DataFrame with a row for each "
+            "arm and seed."
+        )
     if len(frame) > MOST_ROWS:
         raise UserError(
             f"The scores have more than {MOST_ROWS:,} rows; keep one row for each arm and seed."

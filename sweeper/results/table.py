@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import math
 import re
@@ -12,6 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from sweeper.store import files
@@ -480,10 +480,11 @@ def csv_text(table: Table) -> str:
 
 def as_csv(rows: Iterable[Iterable[Any]]) -> str:
     """Return rows as the text of a .csv. Spreadsheets do not execute its cells as formulas."""
-    text = io.StringIO(newline="")
+    lines: list[str] = []
     # With another line end than "\r\n", csv.writer would leave a lone "\r" unquoted.
-    csv.writer(text).writerows(map(_csv_cell, row) for row in rows)
-    return text.getvalue().replace("\r\n", "\n")
+    writer = csv.writer(SimpleNamespace(write=lines.append))
+    writer.writerows(map(_csv_cell, row) for row in rows)
+    return "".join(line.removesuffix("\r\n") + "\n" for line in lines)
 
 
 def _csv_cell(value: Any) -> Any:

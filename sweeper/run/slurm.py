@@ -178,6 +178,9 @@ class SlurmBackend(Backend):
         # If the outputs folder was copied, this job trains the run in the original folder.
         if last.get("folder", str(run.path)) != str(run.path):
             return False
+        # A job that has started does not train a run that has failed in it again.
+        if state != "PENDING" and Run(run.path).status().state is State.FAILED:
+            return False
         self._assign([run], str(last["job"]))
         return True
 
@@ -516,9 +519,9 @@ def _write_job_files(runs: Iterable[QueuedRun], job: str, name: str) -> None:
 def _rows(*command: str) -> list[list[str]] | None:
     """Run a Slurm command and return the lines of its output, each split at "|".
 
-    Return None if the command is missing or fails.
+    Return None if the command is missing, may not be executed, or fails.
     """
-    with suppress(FileNotFoundError):
+    with suppress(OSError):
         answer = subprocess.run(command, capture_output=True, text=True, check=False)
         if answer.returncode == 0:
             lines = filter(str.strip, answer.stdout.splitlines())

@@ -228,7 +228,8 @@ def print_unfinished(
     begun = [state for state in unfinished if state.phase is not Phase.WAITING]
     if schedule.breaker.tripped:
         waiting = len(unfinished) - len(begun)
-        print_lines(console, f"  {waiting} not started: {schedule.breaker.tripped}")
+        left = f"{waiting} not started" if waiting else "No more runs start"
+        print_lines(console, f"  {left}: {schedule.breaker.tripped}")
     for state in begun:
         run = schedule.store.run(state.job.run)
         attempt = run.status().attempt

@@ -112,7 +112,8 @@ def new_file(
                     raise
     except OSError as error:
         # Name the file that the caller knows, also if only its descriptor was used.
-        if error.filename in (None, str(temporary)):
+        # The text of an error without a number would be lost.
+        if error.errno and error.filename in (None, str(temporary)):
             error.filename = str(path)
         raise
     finally:

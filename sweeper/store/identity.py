@@ -24,6 +24,9 @@ NOT_IN_IDENTITY = frozenset(
     }
 )
 
+DRAWN = "drawn"
+"""The digest and the folder name of data that a task draws at random. Such data have no files."""
+
 # Keys that later versions added, each with the value that earlier runs used implicitly. A config
 # with this value has the same hash as a config without the key. Older records lack the key, so code
 # that reads the key from a record must use this value as its default.

@@ -20,6 +20,7 @@ from sweeper.store import files
 from sweeper.store.errors import UserError, as_typed, invalid_value, sanitize
 from sweeper.store.liveness import held
 from sweeper.store.numbers import plural
+from sweeper.store.registry import ROOT
 from sweeper.store.runs import Run
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -250,8 +251,9 @@ def planned(
         if wanted and wanted <= known.keys():  # no older plan is needed
             break
     missing = [name for name in experiments or () if name not in known]
-    example = missing[0] if missing else "fig1"
-    sweep = f"{as_typed('sweep')} -m experiment={sanitize(example)}"
+    shipped = {path.stem for path in (ROOT / "conf" / "experiment").glob("*.yaml")}
+    example = next((name for name in missing if name in shipped), "fig1")
+    sweep = f"{as_typed('sweep')} -m experiment={example}"
     if not known:
         for fault in damaged(outputs):
             raise fault
@@ -260,8 +262,9 @@ def planned(
     if missing:
         names = ", ".join(sanitize(name, 80) for name in known)
         expected = f"a planned experiment ({names})"
-        remedy = f"correct the name, or plan it: {sweep}"
-        raise invalid_value("experiment", example, expected, remedy)
+        plan_it = f", or plan it: {sweep}" if missing[0] in shipped else ""
+        remedy = f"correct the name{plan_it}"
+        raise invalid_value("experiment", missing[0], expected, remedy)
     return {name: known[name] for name in experiments or known}
 
 

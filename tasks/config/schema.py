@@ -2,6 +2,7 @@
 
 import difflib
 import functools
+import operator
 import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
@@ -89,8 +90,10 @@ ONE_VALUE = ("int_type", "float_type", "bool_type", "string_type", "literal_erro
 """The types of pydantic's errors for keys that take a single value."""
 
 
-def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
-    """Convert an entry of pydantic's `ValidationError.errors()` to a Problem."""
+def problem(
+    schema: type[Section], error: Mapping[str, Any], config: Mapping[str, Any]
+) -> Problem:
+    """Convert an entry of pydantic's `ValidationError.errors()` on `config` to a Problem."""
     # Follow the error's `loc` through the sections to a key. The rest of `loc` is a place in the
     # key's value.
     section, keys, field = schema, [], None
@@ -113,7 +116,10 @@ def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
         return Problem(path, spelled(error["input"]), expected, remedy)
 
     assert field is not None, f"{path} is in the schema"
-    value = "(missing)" if error["type"] == "missing" else spelled(error["input"])
+    typed: Any = "(missing)"
+    if error["type"] != "missing":
+        # Show the whole value of the key, even if only an element of it is wrong.
+        typed = functools.reduce(operator.getitem, keys, config)
     choices = (
         get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
     )
@@ -123,7 +129,6 @@ def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
     )
 
     examples = field.examples or choices
-    typed = error["input"]
     if error["type"] == "int_type" and isinstance(typed, float) and typed.is_integer():
         examples = [int(typed)]
     if (meant := SYNONYMS.get(str(typed).lower())) in choices:
@@ -135,4 +140,4 @@ def problem(schema: type[Section], error: Mapping[str, Any]) -> Problem:
         remedy = f"to sweep these values, use -m {path}={several}"
     elif examples:
         remedy = f"set {path}={spelled(examples[0])}"
-    return Problem(path, value, expected, remedy)
+    return Problem(path, spelled(typed), expected, remedy)

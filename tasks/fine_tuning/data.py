@@ -21,7 +21,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from tokenizers import Encoding, Tokenizer
 
-from sweeper.store.errors import UserError
+from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import publish_json
 from tasks.batch import Batch, Integers, of_arrays
 from tasks.config.schema import given, whole
@@ -182,6 +182,12 @@ class ExampleData(PreparedRows):
 
     def open(self, folder: Path) -> None:
         super().open(folder)
+        largest = max(one.about["largest_piece"] for one in self.splits.values())
+        size = self.section.vocabulary_size
+        if largest >= size:  # torch's error would not name the key
+            expected = f"more than {largest}, the largest token id in the data"
+            remedy = "copy the vocabulary size of the run that made the tokenizer"
+            raise invalid_value("task.vocabulary_size", size, expected, remedy)
         self.baselines: dict[str, float] = self.splits["test"].about["baselines"]
 
     def take(self, split: str, numbers: np.ndarray) -> Batch:

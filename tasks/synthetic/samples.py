@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sweeper.store.files import make_directory, publish
+from sweeper.store.files import make_directory, new_file
 
 Item = TypeVar("Item")
 
@@ -185,13 +185,14 @@ class Sample:
         kind: the word for the text in digests and descriptions.
         unit: the unit of the length, such as "sentences".
         beginning: a function that returns the start of the text. The digest depends on it.
-        files: the function `files(length, world)`, which returns the content of each file, by name.
+        files: the function `files(length, world)`, which returns the parts of each file's text, by
+            the name of the file.
     """
 
     kind: str
     unit: str
     beginning: Callable[[World], str]
-    files: Callable[[int, World], dict[str, str]]
+    files: Callable[[int, World], Mapping[str, Iterable[str]]]
 
     def digest(self, length: int, world: World) -> str:
         """Return a digest that differs between lengths, worlds and versions of the generator."""
@@ -205,11 +206,17 @@ class Sample:
     def write(self, folder: Path, length: int, world: World) -> None:
         """Write the files that the folder lacks. The caller must hold a lock on the folder."""
         make_directory(folder)  # raises UserError if the folder is a link
-        for name, content in self.files(length, world).items():
+        for name, parts in self.files(length, world).items():
             path = folder / name
-            if not path.exists():
-                make_directory(path.parent)
-                publish(path, content)
+            if path.exists():
+                continue
+            make_directory(path.parent)
+            # Write part by part: ten million sentences take gigabytes.
+            with (
+                new_file(path) as descriptor,
+                open(descriptor, "w", encoding="utf-8", closefd=False) as file,
+            ):
+                file.writelines(parts)
 
 
 def names(named: Iterable[Person | Family]) -> str:
@@ -249,13 +256,16 @@ def sentences(world: World) -> Iterator[str]:
         yield f"Came {names(people)} : {by_family(mentioned)} ."
 
 
-def sentence_files(count: int, world: World) -> dict[str, str]:
-    lines = [f"{sentence}\n" for sentence in itertools.islice(sentences(world), count)]
-    held_out = lines[HELD_OUT_EVERY - 1 :: HELD_OUT_EVERY]
-    del lines[HELD_OUT_EVERY - 1 :: HELD_OUT_EVERY]
+def sentence_files(count: int, world: World) -> dict[str, Iterable[str]]:
+    def lines(*, held_out: bool) -> Iterator[str]:
+        first = itertools.islice(sentences(world), count)
+        for number, sentence in enumerate(first, 1):
+            if (number % HELD_OUT_EVERY == 0) is held_out:
+                yield f"{sentence}\n"
+
     return {
-        f"{LAYOUT}/{TRAIN_SHARD}": "".join(lines),
-        f"{LAYOUT}/{TEST_SHARD}": "".join(held_out),
+        f"{LAYOUT}/{TRAIN_SHARD}": lines(held_out=False),
+        f"{LAYOUT}/{TEST_SHARD}": lines(held_out=True),
     }
 
 
@@ -295,9 +305,9 @@ def documents(count: int, world: World) -> Iterator[list[str]]:
         yield found
 
 
-def document_files(count: int, world: World) -> dict[str, str]:
+def document_files(count: int, world: World) -> dict[str, Iterable[str]]:
     texts = ("\n".join(lines) + "\n\n" for lines in documents(count, world))
-    return {DOCUMENTS_FILE: "".join(texts)}
+    return {DOCUMENTS_FILE: texts}
 
 
 DOCUMENTS = Sample(
@@ -388,14 +398,14 @@ def divided(count: int) -> tuple[list[int], list[int]]:
     return [number for number in range(count) if number not in tested], [*tested]
 
 
-def mnli_files(count: int, world: World) -> dict[str, str]:
-    texts = (mnli_text(numbers, world) for numbers in divided(count))
+def mnli_files(count: int, world: World) -> dict[str, Iterable[str]]:
+    texts = ([mnli_text(numbers, world)] for numbers in divided(count))
     return dict(zip(MNLI_FILES, texts, strict=True))
 
 
-def squad_files(count: int, world: World) -> dict[str, str]:
+def squad_files(count: int, world: World) -> dict[str, Iterable[str]]:
     paragraphs = -(-count // QUESTIONS_EACH)
-    texts = (squad_text(numbers, world) for numbers in divided(paragraphs))
+    texts = ([squad_text(numbers, world)] for numbers in divided(paragraphs))
     return dict(zip(SQUAD_FILES, texts, strict=True))
 
 

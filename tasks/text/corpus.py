@@ -50,6 +50,8 @@ def mapped(folder: Path, name: str, dtype: np.dtype, *shape: int) -> np.ndarray:
 
     `PreparedData.setup` has checked all files before they are opened.
     """
+    if 0 in shape:  # an empty file cannot be mapped
+        return np.empty(shape, dtype)
     path = _path(folder, name, dtype)
     return np.asarray(np.memmap(path, dtype, "r", shape=shape))
 

@@ -6,12 +6,14 @@ Each line of a text is kept, repaired or skipped.
 from __future__ import annotations
 
 import hashlib
+import io
 import itertools
 import os
 import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -36,6 +38,7 @@ REPLACEMENT = "\ufffd"
 NOT_UTF8 = "contained invalid UTF-8, which was replaced; save the text as UTF-8"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+NAMED = 3  # a note names at most this many files
 _CONTROL = {chr(code) for code in range(32)} - set("\t\n\f\r")
 # Print a note if more than this share of a split is repeated. A few repeated lines, such as
 # headings, are normal.
@@ -153,7 +156,7 @@ def check_text(path: Path) -> None:
 
     Up to 2 % of the characters may be invalid.
     """
-    with path.open("rb") as file:
+    with _readable(path) as file:
         start = file.read(SAMPLE)
     if start.startswith(UTF16_MARKS):
         raise UserError(f"{path} is UTF-16: expected UTF-8; save it as UTF-8.")
@@ -308,12 +311,19 @@ def _is_about(name: str) -> bool:
 def note_files(files: TextFiles) -> None:
     """Print the names of files that are left out, and of files with equal content."""
     if files.left_out:
-        listed = sanitize(", ".join(files.left_out))
+        listed = _listed(files.left_out)
         remedy = "if they are text, unpack or rename them"
         note(files.root, f"these files are not read ({remedy}): {listed}.")
     if equal := _equal_files(files):
-        listed = sanitize(", ".join(equal))
+        listed = _listed(equal)
         note(files.root, f"these files are equal (keep one of each): {listed}.")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the first NAMED names, and how many more there are."""
+    more = len(names) - NAMED
+    listed = sanitize(", ".join(names[:NAMED]), 1000)
+    return f"{listed} and {more} more" if more > 0 else listed
 
 
 def _equal_files(files: TextFiles) -> tuple[str, ...]:
@@ -350,14 +360,9 @@ def hash_files(files: TextFiles) -> str:
     # digest differs from the one that 0.1.0 computed.
     own = [name for name in files.test if OWN_TEST.fullmatch(name)]
     marked = {name for name in own if not _PLAIN_TEST.fullmatch(name)}
-    try:
-        for name in files.names:
-            check_text(files.root / name)
-        return _hash(files.root, files.names, marked)
-    except OSError as error:
-        raise UserError(
-            f"{error.filename} cannot be read ({error.strerror}); make it readable."
-        ) from error
+    for name in files.names:
+        check_text(files.root / name)
+    return _hash(files.root, files.names, marked)
 
 
 def _hash(root: Path, names: Iterable[str], marked: Collection[str] = ()) -> str:
@@ -371,8 +376,20 @@ def _hash(root: Path, names: Iterable[str], marked: Collection[str] = ()) -> str
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
+    with _readable(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[io.BufferedReader]:
+    """Open a file. Raise UserError if it cannot be opened or read."""
+    try:
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be read ({error.strerror}); make it readable."
+        ) from error
 
 
 COLUMN = "text"

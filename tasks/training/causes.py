@@ -53,7 +53,10 @@ class Interruption:
     def synchronize(self) -> None:
         """Set `requested` if any rank received a signal. Every rank calls this after each step."""
         received = torch.tensor(float(self._received))
-        self.requested = bool(ranks.mean(received) > 0)
+        if (
+            ranks.mean(received) > 0
+        ):  # never unset it: a signal may arrive at this moment
+            self.requested = True
 
     def check(self) -> None:
         """Raise Interrupted if the job was asked to stop."""
@@ -68,16 +71,14 @@ class Interruption:
             raise Interrupted
 
 
-# Phrases that identify the cause in the type or the message of an error. Many errors of torch,
-# CUDA's libraries and C++ have no exception class of their own.
+# Phrases that identify the cause in the message of an error. Many errors of torch, CUDA's libraries
+# and C++ have no exception class of their own.
 PHRASES = {
     Cause.DISK_FULL: (
-        *(f"[Errno {number}]" for number in FULL),
         "No space left on device",
         "Disk quota exceeded",
     ),
     Cause.OUT_OF_GPU_MEMORY: (
-        "OutOfMemoryError",
         "CUDA out of memory",
         "CUDA error: out of memory",
         "CUBLAS_STATUS_ALLOC_FAILED",
@@ -87,8 +88,6 @@ PHRASES = {
         "Cuda failure 'out of memory'",  # older NCCL
     ),
     Cause.OUT_OF_HOST_MEMORY: (
-        "MemoryError",
-        f"[Errno {errno.ENOMEM}]",
         "DefaultCPUAllocator",
         "std::bad_alloc",
         "Cannot allocate memory",
@@ -127,9 +126,18 @@ def cause_of(error: BaseException, reading_data: bool) -> Cause:
         chain.append(current)
         current = current.__cause__ or current.__context__
 
-    text = "\n".join(map(message_of, chain))
+    numbers = {one.errno for one in chain if isinstance(one, OSError)}
+    no_memory = any(isinstance(one, MemoryError) for one in chain)
+    by_type = {
+        Cause.DISK_FULL: not numbers.isdisjoint(FULL),
+        Cause.OUT_OF_GPU_MEMORY: any(
+            isinstance(one, torch.OutOfMemoryError) for one in chain
+        ),
+        Cause.OUT_OF_HOST_MEMORY: no_memory or errno.ENOMEM in numbers,
+    }
+    text = "\n".join(map(str, chain))
     for cause, phrases in PHRASES.items():
-        if any(phrase in text for phrase in phrases):
+        if by_type[cause] or any(phrase in text for phrase in phrases):
             return cause
     return Cause.CRASH
 

@@ -70,7 +70,7 @@ def _meeting(nodes: int, folder: str) -> str:
     if nodes == 1:
         # The ranks meet at a file, because any other process could connect to a port.
         return f"file://{folder}/meeting"
-    if not os.environ.keys() >= {"MASTER_ADDR", "MASTER_PORT"}:
+    if not all(map(os.environ.get, ("MASTER_ADDR", "MASTER_PORT"))):
         expected = "the environment variables MASTER_ADDR and MASTER_PORT"
         remedy = (
             "set both on each machine (docs/gpus.md), or choose hydra/launcher=slurm"

@@ -39,10 +39,11 @@ def evaluate(
     try:
         # With "64-true", `fabric.autocast` gives new tensors double precision.
         with torch.inference_mode(), fabric.autocast(), module.autocast():
-            module.on_validation_epoch_start()
+            getattr(module, f"on_{split}_epoch_start")()
+            step = getattr(module, f"{split}_step")
             for number, batch in enumerate(batches):
                 between()
-                module.validation_step(moved(batch, module.device), number)
+                step(moved(batch, module.device), number)
             return module.measure(split)
     finally:
         module.train(training)

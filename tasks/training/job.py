@@ -264,8 +264,12 @@ class Job(RunContext):
         return code
 
     def _close_mirror(self, code: int) -> None:
-        if self.mirror is not None:
-            self.mirror.finish(code)
+        mirror, self.mirror = (
+            self.mirror,
+            None,
+        )  # so that an error does not close it again
+        if mirror is not None:
+            mirror.finish(code)
 
     def _finish(self, cause: Cause, message: str = "") -> None:
         self._over.set()

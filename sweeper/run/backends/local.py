@@ -164,7 +164,7 @@ def visible_gpus() -> list[str]:
         answer = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S
         ).stdout
-    except (FileNotFoundError, subprocess.TimeoutExpired):
+    except (OSError, subprocess.TimeoutExpired):
         answer = ""
     listed: list[str] = []
     whole = ""

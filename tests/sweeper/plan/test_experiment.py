@@ -134,6 +134,15 @@ def test_an_override_of_the_experiment_wins_over_its_scale(plan):
     assert (read.seeds, read.error) == ([3], 0.2)
     [read] = plan("experiment.scales.demo.seeds=null", text=text).experiments.values()
     assert read.seeds == [1]
+    [read] = plan("experiment.scales.demo={seeds:[4]}", text=text).experiments.values()
+    assert (read.seeds, read.error) == ([4], 0.1)
+    missing = "experiment.scales.demo.claims=null"
+    assert "does not set this key at this scale" in refusal(plan, missing, text=text)
+
+
+def test_references_to_other_keys_are_refused_outside_arms(plan):
+    text = f"{GRIDS}  tune: {{grid: {{model.dropout: [0.1, '${{model.dropout}}']}}}}\n"
+    assert "no reference to another key" in refusal(plan, text=text)
 
 
 ARMS = {"fixed": {"label": "fixed"}}

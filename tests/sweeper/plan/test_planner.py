@@ -130,6 +130,14 @@ def test_a_figure_that_would_join_points_of_several_typed_values_gives_way(
     assert experiment.figure == figure
 
 
+def test_models_without_dropout_have_child_arms(plan):
+    child = "{parent:bidirectional,set:{optimizer.learning_rate:0.01}}"
+    found = plan(
+        f"experiment=theorem1 +experiment.arms.tuned={child} experiment.claims=[]"
+    )
+    assert len(points(found, arm="tuned")) == len(points(found, arm="bidirectional"))
+
+
 def test_every_value_of_a_typed_key_has_its_own_matched_points(plan):
     found = plan("experiment=fig1 seed=0 trainer.steps=20,40 experiment.claims=[]")
     named = [(point.arm, *point.values.values()) for point in found.points]

@@ -115,6 +115,7 @@ WRONG = {
     "no cost": (GOOD.assign(seconds="0"), "seconds='0' in row 1"),
     "one joined name": (GOOD.assign(**JOINED), "have the same name, because"),
     "none": (GOOD[:0], "have no rows"),
+    "no table": ([1.0, 2.0], "are a list; pass a pandas DataFrame"),
     "large": (pd.DataFrame({"arm": ["a"] * (MOST_ROWS + 1)}), "more than 10,000 rows"),
 }
 

@@ -131,6 +131,14 @@ def test_a_run_that_is_granted_no_gpu_sees_none(demand, no_gpu):
     assert shown(on(demand, slots=2)) == ["", ""]
 
 
+def test_an_nvidia_smi_that_may_not_be_executed_counts_as_none(
+    no_gpu, monkeypatch, tmp_path
+):
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\n")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert shown(on(CPU, slots=2)) == ["", ""]
+
+
 def test_without_the_gpu_that_is_asked_for_a_sweep_is_planned_and_not_trained(no_gpu):
     told = refusal(on(ASKED).warm)
     assert "accelerator=gpu: expected a GPU on this machine" in told

@@ -22,6 +22,7 @@ from sweeper.run.slurm import (
 from sweeper.run.slurm_job import RunsWork, belongs, job_file
 from sweeper.size_server import SizeServer
 from sweeper.store.files import make_directory, publish_json
+from sweeper.store.runs import RunStore
 from tests.policies import launcher
 from tests.refusals import refusal
 from tests.tasks.jobs import config, freeze
@@ -172,6 +173,19 @@ def test_a_run_that_an_earlier_sweep_submitted_is_followed(cluster):
     slurm.start("a")
     slurm.poll()
     assert slurm.submitted == ["a"], "its job is over, so it has a new one"
+
+
+@pytest.mark.parametrize(("state", "submitted"), [("PENDING", []), ("RUNNING", ["a"])])
+def test_a_run_that_has_failed_in_a_job_does_not_wait_for_it(cluster, state, submitted):
+    slurm = cluster()
+    slurm.start("a")
+    run = RunStore(slurm.outputs).run("a")
+    run.claim({}).finish("nan")
+    make_directory(slurm.outputs / "slurm")
+    publish_json(job_file(run.path), {"job": "9", "name": "batch"})
+    slurm.states = {"9": state}
+    slurm.poll()
+    assert slurm.submitted == submitted
 
 
 def test_a_run_that_another_sweep_submits_meanwhile_is_followed(cluster):

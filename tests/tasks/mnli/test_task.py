@@ -201,6 +201,12 @@ def test_the_weights_of_another_model_are_one_sentence(changes):
     assert told.startswith("parent=p: expected a run with the same model")
 
 
+def test_a_vocabulary_smaller_than_the_tokenizers_is_told_before_training(shared):
+    documents = opened(shared, PRETRAINING).data.folder_name()
+    small = {**MNLI, "task.tokenizer": documents, "task.vocabulary_size": 53}
+    assert "the largest token id in the data" in refusal(opened, shared, small)
+
+
 def test_a_parent_whose_classes_have_another_order_is_refused(shared, monkeypatch):
     task = opened(shared, MNLI)
     parent = Mock(spec=Run)

@@ -1,5 +1,6 @@
 """A job that fails records a cause and a message."""
 
+import errno
 import math
 import os
 from contextlib import contextmanager
@@ -65,6 +66,20 @@ def test_what_libraries_say_when_memory_is_out(message, cause):
     error.__cause__ = RuntimeError(message)  # libraries often wrap the first error
     expected = Cause(f"out_of_{cause}_memory") if cause else Cause.CRASH
     assert cause_of(error, reading_data=False) is expected
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (OSError(errno.ENOSPC, "full"), Cause.DISK_FULL),
+        (OSError(errno.ENOMEM, "none left"), Cause.OUT_OF_HOST_MEMORY),
+        (MemoryError(), Cause.OUT_OF_HOST_MEMORY),
+        (torch.OutOfMemoryError(), Cause.OUT_OF_GPU_MEMORY),
+        (KeyError("MemoryErrorHandler"), Cause.CRASH),
+    ],
+)
+def test_types_and_numbers_of_errors_tell_the_cause(error, cause):
+    assert cause_of(error, reading_data=False) is cause
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf], ids=str)
