@@ -188,7 +188,7 @@ class TaskModule(pl.LightningModule, ABC):
         device = next(iter(batch.values())).device
         found = []
         for count in self.counts(batch):
-            # Create the tensor on the device, because the host would wait for a copy.
+            # Create the tensor on the device. The host would have to wait for a copy.
             if not isinstance(count, Tensor):
                 count = torch.full((), count, device=device)
             mean = ranks.mean(count.double())

@@ -518,10 +518,10 @@ def _check_arm(experiment: Experiment, arm: Arm) -> None:
 
 
 def _check_match(where: str, match: Match, others: Sequence[Arm]) -> None:
-    """Raise UserError if `match` has no valid target. The target is a number or an unmatched arm.
+    """Raise UserError unless `match.to` is a size, or the name of an arm without a match.
 
-    Also raise UserError if the target is a number and `match` has `where` or `same`. These keys
-    choose points of an arm. `others`: the other arms of the experiment.
+    Also raise UserError if it is a size and `where` or `same` is set, because these choose points
+    of an arm. `others` are the other arms of the experiment.
     """
     target = match.to
     is_size = isinstance(target, int) and 1 <= target <= LARGEST_COUNT

@@ -53,7 +53,10 @@ def with_command_line(
 
 
 def _arm(arm: Arm, axes: Mapping[str, list[Any]], fixed: Mapping[str, Any]) -> Arm:
-    """Return an arm with the keys of the command line."""
+    """Return a copy of an arm, in which the keys of the command line override its own.
+
+    Keys in `axes` are swept. Keys in `fixed` have one value.
+    """
     kept = {key: value for key, value in arm.set.items() if key not in {*axes, *fixed}}
     # An arm may sweep a fixed key together with others, as in "model.heads,model.layers". So append
     # an axis that has only the fixed key. It overrides the earlier axis.

@@ -13,15 +13,15 @@ from sweeper.store.records import Record
 
 
 def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:
-    """Return the plan with a point and a run for each configuration and seed.
+    """Return a copy of the plan with a `PlannedPoint` and a run for each configuration and seed.
 
     A parent gets at least as many seeds as its children. A configuration that several arms or
     experiments share gets the same number of seeds in all of them.
 
     Args:
         plan: the plan; its points and runs are replaced.
-        wanted: how many seeds a configuration needs, if it needs more than the experiment lists.
-            The key is the id of the configuration's run with the first seed.
+        wanted: the number of seeds of each configuration that needs more than the experiment lists.
+            The keys are the ids of the configurations' runs with the first seed.
     """
     points: list[PlannedPoint] = []
     runs: dict[str, Record] = {}

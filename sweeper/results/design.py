@@ -471,11 +471,13 @@ def keeps_improving(curve: Collection[Point], column: str, several: str) -> Stat
 def most_heads_lose(
     found: Sequence[tuple[str, Sequence[Point]]], shared: str
 ) -> Statement:
-    """Return the statement that, in every group, the most heads are worse than some fewer heads.
+    """Return the statement that having the most heads is bad in every group.
+
+    So in every group, the point with the most heads is worse than at least one with fewer heads.
 
     Args:
         found: a description and the points of each group.
-        shared: the sizes that the points of a group share, in words.
+        shared: the names of the sizes that are equal within a group, for messages.
     """
     parts: list[Statement] = []
     unused = 0

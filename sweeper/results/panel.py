@@ -319,7 +319,7 @@ def curve_styles(look: ArmLook, count: int, *, alone: bool = False) -> list[Styl
 def guide_words(
     axes: Axes, words: str, place: tuple[float, float], coordinates: Any = "data"
 ) -> None:
-    """Write a label at the right end of a guide line, which is at `place`."""
+    """Label a guide line. `place` is its right end, in `coordinates`."""
     axes.annotate(words, place, xycoords=coordinates, zorder=1, **_GUIDE_WORDS)
 
 

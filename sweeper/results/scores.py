@@ -161,8 +161,8 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
     arms = parts.agg(" ".join, axis=1).str.strip()
     if arms.nunique() < len(parts.drop_duplicates()):
         raise UserError(
-            "Two pairs of an arm and a point have the same name, because Headroom joins the two "
-            "names by a space. Rename an arm or a point."
+            "Two combinations of arm and point have the same name, because Headroom joins arm and "
+            "point by a space. Rename an arm or a point."
         )
     found = pd.DataFrame({"arm": arms, "pair": _names_of_seeds(frame[pair])})
     found["metric"] = frame["metric"].astype(str) if "metric" in frame else "value"
@@ -185,8 +185,9 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
     if not twice.empty:
         arm, value = twice.iloc[0][["arm", "pair"]]
         raise UserError(
-            f"Arm {arm} has two rows with {pair}={value}; expected one for each arm, {pair} and "
-            "metric. If another column distinguishes them, rename it to `metric` or `point`."
+            f"Arm {arm} has two rows with {pair}={value}; expected one for each arm, point, {pair} "
+            "and metric. If another column distinguishes the rows, call that column `metric` or "
+            "`point`."
         )
     most = found.groupby(["arm", "metric"]).size().max()
     if most > MOST_SEEDS:

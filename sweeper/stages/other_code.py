@@ -114,7 +114,7 @@ def _weights_changed(store: RunStore, id: str, attempt: int, parent: str) -> lis
 def in_words(
     found: OtherCode, *, retrain: bool = False, accepted: bool = False
 ) -> Iterator[str]:
-    """Yield the lines about other code that the sweep prints before the plan."""
+    """Yield the lines on runs of other code. The sweep prints them before the plan."""
     if found.changed:
         what = "Their results are kept, but cannot decide a claim together with new runs. To train "
         what += f"these runs again, add {RETRAIN}"

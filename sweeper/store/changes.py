@@ -108,8 +108,8 @@ def _imported(importer: str, imports: Imports) -> Iterator[str]:
         for length in range(1, len(parts) + 1):
             module = "/".join(parts[:length])
             yield f"{module}/__init__.py"
-            # Outside models/attention/, code imports variants only to convert their weights. So
-            # a variant counts only if the config names it or another variant imports it.
+            # Code outside models/attention/ imports variants only to convert their weights. So
+            # follow the import of a variant only from another variant.
             private = module.removeprefix(_VARIANTS).startswith("_")
             variant = module.startswith(_VARIANTS)
             if private or not variant or importer.startswith(_VARIANTS):

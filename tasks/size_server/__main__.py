@@ -78,8 +78,8 @@ class Server:
     """A loop that answers requests and waits for the processes that it has forked."""
 
     def __init__(self) -> None:
-        # Only answers may go to stdout, so send the output of libraries to stderr. First flush
-        # their earlier output, which the client ignores.
+        # Only answers may go to stdout, so send the output of libraries to stderr. First flush what
+        # they have already written. The client ignores it.
         sys.stdout.flush()
         self._answers = os.dup(1)
         os.dup2(2, 1)

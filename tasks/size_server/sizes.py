@@ -61,8 +61,9 @@ class CountPolynomials:
 
     def __init__(self, build: Callable[[RunConfig], Counts]) -> None:
         self._build = build
-        # For each kind of model, the counts of the built models, and polynomials that fit them.
+        # The parameters and FLOPs of each model that was built, by kind of model.
         self._built: dict[str, dict[Place, Counts]] = {}
+        # The polynomials that fit these counts, by kind. None if no polynomials fit.
         self._polynomials: dict[str, Polynomials | None] = {}
 
     def counts(self, run: RunConfig) -> Counts:

@@ -53,9 +53,9 @@ class Interruption:
     def synchronize(self) -> None:
         """Set `requested` if any rank received a signal. Every rank calls this after each step."""
         received = torch.tensor(float(self._received))
-        if (
-            ranks.mean(received) > 0
-        ):  # never unset it: a signal may arrive at this moment
+        any_received = bool(ranks.mean(received) > 0)
+        # Only ever set it to True. Another assignment could undo what a signal has just set.
+        if any_received:
             self.requested = True
 
     def check(self) -> None:

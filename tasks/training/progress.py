@@ -23,7 +23,7 @@ from tasks.training.wandb_mirror import Mirror
 
 # Keep this many checkpoints: the newest, and an older one in case the newest is damaged.
 KEPT = 2
-# If `validate_every` is 0, a run logs the loss on a few validation rows this many times.
+# How often a run logs the loss on a few validation rows, if `validate_every` is 0.
 SAMPLES = 8
 
 

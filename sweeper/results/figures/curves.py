@@ -1,7 +1,7 @@
-"""The default figure: the metric over the experiment's key `x`. Each arm and setting has a curve.
+"""The default figure: the metric over the experiment's key `x`.
 
-For a grid from the command line, the first key of the grid is the x-axis, and each combination of
-the other keys has a curve.
+Each arm has a curve for every combination of its other swept keys. In a grid from the command line,
+the first swept key is the x-axis.
 """
 
 import textwrap
@@ -20,7 +20,7 @@ MOST_CATEGORIES = 8  # for more positions on an x-axis of words, they have no la
 
 
 def draw(table: Table) -> Figure:
-    """Draw a table of any experiment, with one curve for each arm and setting."""
+    """Draw a table of any experiment. See the docstring of this module."""
     x = str(table.experiment.get("x") or "params_total")
     every = judged_points(table, table.metric)
     curves = panel.Curves(table, every, by=curve_keys(every, x))

@@ -96,7 +96,7 @@ class RayBackend(Backend):
         self._options: Options = context.options
         self._nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         self._has_gpus = any(node.get("GPU") for node in self._nodes)
-        # Maps Ray's reference to a call of `Place.work` to the job.
+        # The jobs that have not ended. The keys are Ray's references to the calls of `Place.work`.
         self._running: dict[Any, RayJob] = {}
         rooms = map(self._room, context.resources)
         self.slots = self._options.slots or max(1, min(rooms))
