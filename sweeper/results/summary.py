@@ -47,16 +47,20 @@ def on_claims(tables: Sequence[Table], verdicts: Verdicts) -> Grid:
     The last column has the expected cost of deciding the claim. If there is none, it has the main
     reason for the decision.
     """
-    head = ("experiment", "verdict", "claim", "what decides it")
-    grid = Grid(*head, box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for head in ("experiment", "verdict", "claim"):
+        grid.add_column(head, no_wrap=True)
+    grid.add_column("what decides it")
     for table in tables:
         by_several = len(measures(table)) > 1
         for one in verdicts[table.name]:
-            claim = f"{one.claim}, {one.measure}" if by_several else one.claim
+            asked = f"{one.claim}, {one.measure}" if by_several else one.claim
             decision = Text(one.label, _STYLES.get(one.label, "bold"))
             # rich would interpret brackets in a string as markup.
-            name, words = Text(sanitize(table.name)), Text(sanitize(one.brief))
-            grid.add_row(name, decision, Text(sanitize(claim)), words)
+            name, claim = Text(sanitize(table.name)), Text(sanitize(asked))
+            # Cut the words at the width of the terminal. The page has the whole sentence.
+            words = Text(sanitize(one.brief), no_wrap=True, overflow="ellipsis")
+            grid.add_row(name, decision, claim, words)
     return grid
 
 

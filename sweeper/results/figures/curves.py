@@ -1,6 +1,6 @@
-"""The default figure: the metric over the experiment's key `x`.
+"""The default figure: the metric over the experiment's key `x`, with curves for each arm.
 
-Each arm has a curve for every combination of its other swept keys. In a grid from the command line,
+An arm has a curve for every combination of its other swept keys. In a grid from the command line,
 the first swept key is the x-axis.
 """
 
