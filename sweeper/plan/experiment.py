@@ -317,7 +317,13 @@ def read_experiment(
     written = _valid(_SCALES, data.get("scales") or {}, name, "experiment.scales")
     before = _overlay(rest, written.get(scale) or {})
     _check_overrides(name, before, scale, typed, added)
-    changed = _with_scales(data, typed).get("scales") or {}
+    of_scales = {
+        key: value
+        for key, value in typed.items()
+        if f"{key}.".startswith("experiment.scales.")
+    }
+    others = {key: value for key, value in typed.items() if key not in of_scales}
+    changed = _with_scales(data, of_scales).get("scales") or {}
     by_scale = _valid(_SCALES, changed, name, "experiment.scales")
     if by_scale and scale not in by_scale:
         expected = f"a scale that experiment={name} defines ({', '.join(by_scale)})"
@@ -325,11 +331,6 @@ def read_experiment(
         raise invalid_value("scale", scale, expected, remedy)
 
     own = by_scale.get(scale) or {}
-    others = {
-        key: value
-        for key, value in typed.items()
-        if not f"{key}.".startswith("experiment.scales.")
-    }
     whole = _with_overrides(_overlay(rest, own), "experiment.", others)
     experiment = _read(name, whole, "experiment")
     for other, section in by_scale.items():
@@ -371,21 +372,16 @@ def _check_overrides(
 def _with_scales(
     data: Mapping[str, Any], overrides: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the section `experiment`, changed by the overrides of its part `scales`.
+    """Return the section `experiment`, changed by overrides of its part `scales`.
 
     Raise UserError if an override removes a key that the part lacks.
     """
-    found = {
-        key: value
-        for key, value in overrides.items()
-        if f"{key}.".startswith("experiment.scales.")
-    }
     known = leaves(data, "experiment.")
-    for key, value in found.items():
+    for key, value in overrides.items():
         if value is None and not any(f"{one}.".startswith(f"{key}.") for one in known):
             expected = "a value, since the yaml does not set this key at this scale"
             raise invalid_value(key, value, expected, "leave it out, or set a value")
-    return _with_overrides(data, "experiment.", found)
+    return _with_overrides(data, "experiment.", overrides)
 
 
 def _with_overrides(

@@ -106,8 +106,8 @@ def _verdicts_apart(one: Table, other: Table) -> Iterator[str]:
 
 def _verdict_apart(claim: str, was: Texts, now: Texts) -> Iterator[str]:
     """Yield a line if the verdicts on a claim, or their terms, differ."""
-    undecidable = [one for one in (was, now) if len(one) == 1]
-    if undecidable:  # only one side has terms, so compare only the verdicts
+    # A verdict on a claim that the points cannot decide has no terms.
+    if "error" not in was or "error" not in now:
         was, now = ({"verdict": one["verdict"]} for one in (was, now))
     if changes := "; ".join(_changes(was, now)):
         flipped = was["verdict"] != now["verdict"]
@@ -119,7 +119,6 @@ def _terms_by_claim(table: Table) -> Mapping[str, Texts]:
     found = {}
     for verdict in verdicts_on(table):
         terms = {"verdict": str(verdict.verdict)}
-        # A verdict has no numbers if the points cannot decide its claim.
         if numbers := verdict.numbers:
             pooled = numbers["pooled"]
             terms |= {
