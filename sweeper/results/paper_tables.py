@@ -42,7 +42,7 @@ Published = Mapping[str, Data]  # a paper's numbers, as {setting: {metric: numbe
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a table with its own columns: a title, and rows, of which the first is the head."""
+    """A part of a table with its own columns: a title and rows. The first row is the head."""
 
     title: str
     rows: list[Line]

@@ -178,7 +178,7 @@ class SlurmBackend(Backend):
         # If the outputs folder was copied, this job trains the run in the original folder.
         if last.get("folder", str(run.path)) != str(run.path):
             return False
-        # A job that has started does not train a run that has failed in it again.
+        # If a run has failed in a job, the job does not train it again.
         if state != "PENDING" and Run(run.path).status().state is State.FAILED:
             return False
         self._assign([run], str(last["job"]))
@@ -430,7 +430,7 @@ def check_room(options: Options, needed: Resources) -> None:
 
 
 def _refusal(answer: str) -> Exception:
-    """Return the error for a message of sbatch: NotNow if Slurm may accept the job later."""
+    """Return the error for a message of sbatch. It is NotNow if Slurm may accept the job later."""
     lines = [line.removeprefix("sbatch: error: ") for line in answer.splitlines()]
     sentence = f"sbatch refused the job: {sanitize('; '.join(lines))}"
     if _FULL_OR_AWAY.search(answer):

@@ -221,7 +221,7 @@ class DataSet(Source, ABC, Generic[Kind]):
         hub = dict[str, Any]()
         if data["source"] == "hub":
             hub = load_splits(data["hub"], ("train", self.hub_test), self.columns)
-            # A split is one file, with the split's name on the hub.
+            # On the hub, a split counts as one file with the name of the split.
             files = {
                 "train": {"train": self._hub_rows(hub["train"])},
                 "test": {self.hub_test: self._hub_rows(hub[self.hub_test])},
