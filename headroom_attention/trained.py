@@ -190,13 +190,13 @@ class Run:
             set_value(key, value, config)
         return parse(config)
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float | None]:
         """Return the final metrics by name. Raise UserError if the run is not done."""
         result = self._run.result()
         if result is None:
             expected = f"a run that is done, not {self.state}"
             raise invalid_value("run", self.id, expected, "train it first")
-        return dict(result["metrics"])
+        return dict(result.metrics)
 
     def history(self) -> DataFrame:
         """Return the training curve, with a row for each logged step."""

@@ -158,6 +158,5 @@ def final_checkpoint(run: Run, key: str) -> tuple[Path, str]:
         raise invalid_value(
             key, run.id, "a finished run in this outputs folder", "train it first"
         )
-    return run.attempt(result["attempt"]).checkpoint_dir / WEIGHTS, result[
-        "weights_sha256"
-    ]
+    folder = run.attempt(result.attempt).checkpoint_dir
+    return folder / WEIGHTS, result.weights_sha256

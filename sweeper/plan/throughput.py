@@ -149,10 +149,11 @@ def _task(run_id: str) -> str:
 
 def _learn(found: Throughput, run: Record, store: RunStore, device: str) -> bool:
     """Learn how long a run took, if it finished on `device`. Return whether it did."""
-    result = store.run(run.id).result() or {}
-    training = result.get("seconds")
-    on_gpu = "max_memory_allocated" in result
-    if not training or on_gpu != (device == "gpu"):
+    result = store.run(run.id).result()
+    if result is None or not result.seconds:
         return False
-    found.learn(run, training, result.get("overhead_seconds"))
+    on_gpu = result.max_memory_allocated is not None
+    if on_gpu != (device == "gpu"):
+        return False
+    found.learn(run, result.seconds, result.overhead_seconds)
     return True

@@ -56,6 +56,7 @@ from sweeper.store.errors import (
 from sweeper.store.files import canonical
 from sweeper.store.identity import PLAIN, leaves
 from sweeper.store.plans import planned
+from sweeper.store.records import Result
 from sweeper.store.runs import Run, RunStore, State, lineage
 
 RESULT_KEYS = (
@@ -205,7 +206,7 @@ def _shared_gpus(files: Iterable[RunFiles]) -> bool:
             attempt["host"],
             f"{attempt['visible_gpus']} {attempt.get('hardware', {}).get('uuid')}",
             begun := datetime.fromisoformat(attempt["started"]),
-            begun + timedelta(seconds=own.result["seconds"]),
+            begun + timedelta(seconds=own.result.seconds or 0),
         )
         for own in files
         for attempt in own.attempts[-1:]
@@ -251,7 +252,7 @@ def collected(run: Run, config: Data) -> RunFiles:
         files = RunFiles(keys, record.size, record.names, sections=record.config)
         result = status.result or run.result()
         if result is not None:
-            attempts = lineage(run, result["attempt"])
+            attempts = lineage(run, result.attempt)
             files = replace(files, result=result, attempts=attempts)
             cells |= _measured(result, attempts)
         if keys.get("optimizer.schedule") in STEADY:
@@ -278,13 +279,15 @@ def _planned(config: Data) -> dict[str, Any]:
     return {"devices": devices, **of_model}
 
 
-def _measured(result: Data, attempts: Sequence[Data]) -> dict[str, Any]:
+def _measured(result: Result, attempts: Sequence[Data]) -> dict[str, Any]:
     """Return the cells that come from a run's result and from the attempts that led to it."""
-    device = str(result.get("device") or "")
     hardware = [one.get("hardware", {}) for one in attempts[:-1]]
     devices = [str(one.get("gpu") or one.get("cpu") or "") for one in hardware]
     trained_with: dict[str, list[Any]] = {
-        "device": [*(one for one in devices if not device.endswith(one)), device],
+        "device": [
+            *(one for one in devices if not result.device.endswith(one)),
+            result.device,
+        ],
         "code": [one.get("code") for one in attempts],
         "torch": [one.get("versions", {}).get("torch") for one in attempts],
     }
@@ -293,10 +296,10 @@ def _measured(result: Data, attempts: Sequence[Data]) -> dict[str, Any]:
         for column, words in trained_with.items()
     }
     return {
-        **{key: result.get(key) for key in RESULT_KEYS},
+        **{key: getattr(result, key) for key in RESULT_KEYS},
         **joined,
-        **result.get("validation", {}),
-        **result["metrics"],
+        **result.validation,
+        **result.metrics,
     }
 
 

@@ -156,7 +156,7 @@ def mixed(table: Table) -> list[str]:
 
     digests: dict[str, set[str]] = defaultdict(set)
     for files in table.files.values():
-        digest = (files.result or {}).get("data", {}).get("sha256")
+        digest = files.result and files.result.data.get("sha256")
         if digest:
             sections = [files.sections.get("data"), files.sections.get("task")]
             digests[canonical(sections)].add(digest[:8])

@@ -19,6 +19,7 @@ from sweeper.store.errors import UserError, as_typed, invalid_value
 from sweeper.store.identity import can_change_results, identity, leaves
 from sweeper.store.numbers import plural
 from sweeper.store.plans import stem
+from sweeper.store.records import Result
 
 
 @dataclass(frozen=True)
@@ -249,7 +250,7 @@ class RunFiles:
         config: the config of the run's record, by dotted key.
         size: the model's numbers of parameters and other sizes.
         names: the experiment, arm and label under which the run was trained.
-        result: the content of result.json.
+        result: the result; None if the run is not done.
         attempts: the content of attempt.json for each attempt that led to the result, oldest first.
         curve: the step and the loss of each validation. It is only read if the learning-rate
             schedule is in STEADY, since effective speedups need such a schedule.
@@ -260,7 +261,7 @@ class RunFiles:
     config: Data = field(default_factory=dict)
     size: Data = field(default_factory=dict)
     names: Data = field(default_factory=dict)
-    result: Data | None = None
+    result: Result | None = None
     attempts: Sequence[Data] = ()
     curve: Sequence[tuple[float, float]] = ()
     sections: Data = field(default_factory=dict)

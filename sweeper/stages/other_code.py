@@ -107,7 +107,7 @@ def _weights_changed(store: RunStore, id: str, attempt: int, parent: str) -> lis
         return []
     first, *_ = lineage(store.run(id), attempt)
     began = first.get("parent_weights")  # older attempts lack this key
-    changed = began and began != present.get("weights_sha256")
+    changed = began and began != present.weights_sha256
     return [f"the weights of {parent}"] if changed else []
 
 

@@ -83,10 +83,10 @@ class TimeLeft:
         elif state.phase is Phase.WAITING:
             self._shares[run] = self._share_done(run)
         elif state.phase is Phase.DONE:
-            result = self.store.run(run).result() or {}
-            training, overhead = result.get("seconds"), result.get("overhead_seconds")
-            if training is not None:
-                self.throughput.learn(self.records[run], training, overhead)
+            result = self.store.run(run).result()
+            if result and result.seconds is not None:
+                overhead = result.overhead_seconds
+                self.throughput.learn(self.records[run], result.seconds, overhead)
 
     def follow(self, states: Mapping[str, JobState]) -> None:
         """Measure the speed of the running jobs from their newest heartbeats."""
@@ -216,12 +216,11 @@ class Display(ExitStack):
     def _done_line(self, schedule: Schedule, run: str, before: str) -> Text:
         """Return the line of a done run, with name, metric and duration."""
         metric = self.metrics[run]
-        result = schedule.store.run(run).result() or {}
-        value = result.get("metrics", {}).get(metric)
-        training = result.get("seconds")
-        after = "" if value is None else f"  {metric} {value:.4g}"
-        if training is not None:
-            after += f"  {clock(training + result.get('overhead_seconds', 0))}"
+        result, after = schedule.store.run(run).result(), ""
+        if result and (value := result.metrics.get(metric)) is not None:
+            after += f"  {metric} {value:.4g}"
+        if result and result.seconds is not None:
+            after += f"  {clock(result.seconds + (result.overhead_seconds or 0))}"
         label = Text(self.labels[run])
         if self._live:
             # Shorten the label, so that the line fits the terminal.

@@ -14,17 +14,17 @@ import secrets
 import stat
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import is_dataclass
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from sweeper.store.errors import UserError, invalid_value, sanitize
 
 FORMAT = 1
+T = TypeVar("T")
 CHECKSUM = "sha256"  # the value of this key is the digest of all other keys of a file
 
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # names that are safe in paths
@@ -255,8 +255,7 @@ def read_object(
     Args:
         path: the file.
         keys: the keys that the object must have.
-        schema: the type of the object, a TypedDict or a pydantic dataclass. The object may have
-            more keys.
+        schema: the type of the object, a TypedDict. The object may have more keys.
 
     Raises:
         UserError: the file cannot be read, lacks a key, or does not fit the schema.
@@ -284,6 +283,18 @@ def read_versioned(
     return verified(path, value)
 
 
+def load(path: Path, kind: type[T]) -> T | None:
+    """Return a JSON file as an instance of `kind`, a pydantic dataclass, or None if it is absent.
+
+    Verify its format and checksum. Raise UserError if the file does not fit `kind`.
+    """
+    value = read_versioned(path)
+    if value is None:
+        return None
+    with _validation(path):
+        return kind(**value)
+
+
 def verified(path: Path, value: dict[str, Any]) -> dict[str, Any]:
     """Remove the checksum from `value` and return it.
 
@@ -308,9 +319,15 @@ def _check(path: Path, value: Any, keys: Collection[str], schema: Any) -> None:
     if not (isinstance(value, dict) and value.keys() >= set(keys)):
         expected = f" with the keys {', '.join(keys)}" if keys else ""
         raise _unreadable(path, f"it is not a JSON object{expected}")
+    with _validation(path):
+        _adapter(schema).validate_python(value, strict=True)
+
+
+@contextmanager
+def _validation(path: Path) -> Iterator[None]:
+    """Raise UserError for the file `path` if pydantic rejects a value in the block."""
     try:
-        # In strict mode, pydantic does not convert a dict to a dataclass.
-        _adapter(schema).validate_python(value, strict=not is_dataclass(schema))
+        yield
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

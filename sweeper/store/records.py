@@ -1,4 +1,4 @@
-"""The record of a run: its config, its size and its readable names."""
+"""The record of a run, which describes what to train, and its result."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from sweeper.store import files
 from sweeper.store.errors import sanitize
 
 FILE = "run.json"
+RESULT = "result.json"
+Number = int | float | None
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="ignore"))
@@ -37,8 +39,7 @@ class Record:
 
         Raise UserError if the record cannot be read.
         """
-        found = files.read_versioned(folder / FILE, schema=cls)
-        return None if found is None else cls(**found)
+        return files.load(folder / FILE, cls)
 
     def save(self, folder: Path, *, replace: bool) -> bool:
         """Write the record. Return False if the folder has a record and `replace` is False."""
@@ -67,3 +68,42 @@ class Record:
     def flops(self) -> int:
         """The number of FLOPs of the training."""
         return int(self.size["tokens"] * self.size["flops_per_token"])
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="ignore", strict=True))
+class Result:
+    """The content of result.json, which marks a run as done.
+
+    Attributes:
+        id: the id of the run.
+        attempt: the number of the attempt that finished the run.
+        metrics: the metrics of the test split.
+        validation: the metrics of the last validation on the whole split.
+        steps: the number of training steps.
+        tokens_seen: the number of positions in all training batches.
+        seconds: the duration of the training steps.
+        waited_seconds: how long the process waited for a processor during these steps.
+        overhead_seconds: the duration of everything else, such as the start and the evaluation.
+        tokens_per_second: `tokens_seen` divided by `seconds`.
+        micro_batches: the number of parts into which each batch was split.
+        device: the name of the device.
+        max_memory_allocated: the peak memory of tensors on a GPU, in bytes. None on a CPU.
+        weights_sha256: the digest of the final weights.
+        data: facts about the prepared data, such as their digest.
+    """
+
+    id: str
+    attempt: int
+    metrics: dict[str, float | None]
+    validation: dict[str, float | None] = field(default_factory=dict)
+    steps: Number = None
+    tokens_seen: Number = None
+    seconds: Number = None
+    waited_seconds: Number = None
+    overhead_seconds: Number = None
+    tokens_per_second: Number = None
+    micro_batches: int = 1
+    device: str = ""
+    max_memory_allocated: int | None = None
+    weights_sha256: str = ""
+    data: dict[str, Any] = field(default_factory=dict)

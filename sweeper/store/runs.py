@@ -9,9 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple, Required
-
-from typing_extensions import TypedDict
+from typing import Any, NamedTuple
 
 from sweeper.store import files
 from sweeper.store.attempts import Attempt, Cause, claim_attempt
@@ -19,7 +17,7 @@ from sweeper.store.errors import UserError, invalid_value, sanitize
 from sweeper.store.identity import INTRODUCED_AS, leaves, matches_hash
 from sweeper.store.liveness import POLL_S, Watcher, alive, wait_until_visible
 from sweeper.store.metrics import read_metrics
-from sweeper.store.records import FILE, Record
+from sweeper.store.records import FILE, RESULT, Record, Result
 
 
 class State(StrEnum):
@@ -44,7 +42,7 @@ class Status:
         heartbeat: the newest heartbeat of this attempt. None once the run is done.
         cause: why the newest attempt ended without a result. None in all other cases.
         seconds: the duration of the training, once the run is done.
-        result: the content of result.json, once the run is done.
+        result: the result, once the run is done.
     """
 
     state: State
@@ -53,7 +51,7 @@ class Status:
     heartbeat: dict[str, Any] | None = None
     cause: Cause | None = None
     seconds: float | None = None
-    result: dict[str, Any] | None = field(default=None, compare=False, repr=False)
+    result: Result | None = field(default=None, compare=False, repr=False)
 
 
 class Taken(NamedTuple):
@@ -123,21 +121,6 @@ _ATTEMPT = re.compile(r"\d{4,9}")
 _CHECKPOINT = re.compile(r"step-(\d{1,12})\.ckpt")
 
 
-class Result(TypedDict, total=False):
-    """The keys of result.json that every task has."""
-
-    id: Required[str]
-    attempt: Required[int]
-    metrics: Required[dict[str, float | None]]
-    validation: dict[str, float | None]
-    steps: float | None
-    tokens_seen: float | None
-    seconds: float | None
-    tokens_per_second: float | None
-    max_memory_allocated: int
-    micro_batches: int
-
-
 class Run:
     """A run on disk, in the directory outputs/runs/<id>."""
 
@@ -172,14 +155,14 @@ class Run:
             raise invalid_value("run", self.path, expected, remedy)
         return record
 
-    def result(self) -> dict[str, Any] | None:
-        """Return result.json, or None if the run is not done.
+    def result(self) -> Result | None:
+        """Return the run's result, or None if the run is not done.
 
         Raise UserError if the file belongs to another run.
         """
-        path = self.path / "result.json"
-        result = files.read_versioned(path, schema=Result)
-        if result is not None and result["id"] != self.id:
+        path = self.path / RESULT
+        result = files.load(path, Result)
+        if result is not None and result.id != self.id:
             remedy = "move the file away and train the run again"
             raise invalid_value("result", path, f"the result of run {self.id}", remedy)
         return result
@@ -230,11 +213,11 @@ class Run:
         """
         own = {"format": files.FORMAT, "id": self.id, "attempt": attempt.number}
         value = {**result, **own}
-        if files.publish_with_checksum(self.path / "result.json", value):
+        if files.publish_with_checksum(self.path / RESULT, value):
             return True
         first = wait_until_visible(self.result)
         metrics = files.canonical(result["metrics"])
-        if first and files.canonical(first["metrics"]) != metrics:
+        if first and files.canonical(first.metrics) != metrics:
             differs = self.path / f"differs-{attempt.number:04d}.json"
             files.publish_with_checksum(differs, value)
         return False
@@ -250,9 +233,9 @@ class Run:
         result = self.result()
         if result is None:
             return
-        folder = self.attempt(result["attempt"]).path
+        folder = self.attempt(result.attempt).path
         # Move result.json last, so that the run counts as done until all files are moved.
-        for name in (*self._differing(), "result.json"):
+        for name in (*self._differing(), RESULT):
             (self.path / name).rename(folder / name)
 
     def _differing(self) -> list[str]:
@@ -296,7 +279,7 @@ class Run:
         """
         result, attempts = self.result(), self.attempts()
         newest = attempts[-1].number if attempts else 0
-        number = result["attempt"] if result else newest
+        number = result.attempt if result else newest
 
         rows: dict[int, dict[str, Any]] = {}
         for info in lineage(self, number):
@@ -324,14 +307,12 @@ class Run:
         result = self.result()
         if result is None:
             return None
-        step = sanitize(result.get("steps", "?"))
-        reason = f"finished at step {step} (attempt {result['attempt']})"
+        reason = f"finished at step {result.steps} (attempt {result.attempt})"
         if differing := self._differing():
             names = sanitize(", ".join(differing))
             reason += f"; a later attempt had different metrics: {names}"
-        took = result.get("seconds")
         return Status(
-            State.DONE, reason, result["attempt"], seconds=took, result=result
+            State.DONE, reason, result.attempt, seconds=result.seconds, result=result
         )
 
 
@@ -402,6 +383,6 @@ class RunStore:
         known, config = run.record(), json.loads(files.canonical(record.config))
         # As in run ids, 1 equals 1.0, and a missing key stands for its value in INTRODUCED_AS.
         old, new = (INTRODUCED_AS | leaves(one) for one in (known.config, config))
-        if old != new and not (run.path / "result.json").is_file():
+        if old != new and not (run.path / RESULT).is_file():
             replace(known, config=config).save(run.path, replace=True)
         return run

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.files import child, make_directory, publish, publish_json
 from sweeper.store.identity import leaves
+from sweeper.store.records import Record, Result
 from sweeper.store.runs import Run
 from tasks.architectures.decoder import DecoderSection
 from tasks.architectures.encoder import EncoderSection
@@ -47,6 +48,8 @@ def export(run: Run, folder: Path) -> list[Path]:
         raise invalid_value("DIR", folder, "a new or empty folder", "choose another")
     weights, recorded = final_weights(run, "RUN"), recorded_config(run)
     section, name = recorded.model, recorded.task.name
+    result = run.result()
+    assert result is not None  # final_weights has checked this
     tokenizer = tokenizer_of(run, recorded).read_text("utf-8")
     if isinstance(section, DecoderSection):
         task: Any = recorded.task
@@ -54,8 +57,8 @@ def export(run: Run, folder: Path) -> list[Path]:
         config = decoder_config(section, *sizes, task.marks)
         tensors = decoder_weights(config, weights)
     elif isinstance(section, EncoderSection) and name in ARCHITECTURES:
-        of_data = (run.result() or {}).get("data") or {}
-        config = encoder_config(section, name, weights, of_data.get("labels", LABELS))
+        classes = result.data.get("labels", LABELS)
+        config = encoder_config(section, name, weights, classes)
         tensors = encoder_weights(config, weights)
     else:
         expected = f"a decoder, or an encoder of the tasks {', '.join(ARCHITECTURES)}"
@@ -80,7 +83,9 @@ def export(run: Run, folder: Path) -> list[Path]:
         marks = map(Tokenizer.from_str(tokenizer).id_to_token, task.marks)
         about |= zip(("bos_token", "eos_token"), marks, strict=True)
     publish_json(folder / "tokenizer_config.json", about)
-    publish(folder / "README.md", _card(run, config["architectures"][0]))
+    publish(
+        folder / "README.md", _card(run.record(), result, config["architectures"][0])
+    )
     return sorted(folder.iterdir())
 
 
@@ -117,14 +122,11 @@ def tokenizer_of(run: Run, config: RunConfig) -> Path:
     return path
 
 
-def _card(run: Run, architecture: str) -> str:
+def _card(record: Record, result: Result, architecture: str) -> str:
     """Return the model card of a run, with its metrics and config."""
-    record, result = run.record(), run.result() or {}
     task = record.config["task"]
-    metadata = yaml.safe_dump(_metadata(run), sort_keys=False)
-    metrics = [
-        f"| {name} | {value:.6g} |" for name, value in result.get("metrics", {}).items()
-    ]
+    metadata = yaml.safe_dump(_metadata(record, result), sort_keys=False)
+    metrics = [f"| {name} | {value:.6g} |" for name, value in result.metrics.items()]
     config = [
         f"| {key} | {json.dumps(value)} |"
         for key, value in leaves(record.config).items()
@@ -133,11 +135,11 @@ def _card(run: Run, architecture: str) -> str:
     rows = [_measured_rows(task)] if task["name"] == "lm1b" else []
     return _CARD.format(
         metadata=metadata,
-        run=run.id,
+        run=record.id,
         architecture=architecture,
         measured="\n".join([*metrics, *rows]),
         config="\n".join(config),
-        weights=result.get("weights_sha256"),
+        weights=result.weights_sha256,
     )
 
 
@@ -191,16 +193,15 @@ _HUB_TASKS = {
 }
 
 
-def _metadata(run: Run) -> dict[str, Any]:
+def _metadata(record: Record, result: Result) -> dict[str, Any]:
     """Return the metadata at the top of a model card, in the format of the Hugging Face hub."""
-    config, metrics = run.record().config, (run.result() or {}).get("metrics", {})
-    data = config["data"]
+    config, data = record.config, record.config["data"]
     hub = data["hub"]["path"] if data["source"] == "hub" else None
     measured = [
         {"type": name.removeprefix("test/"), "name": name, "value": value}
-        for name, value in metrics.items()
+        for name, value in result.metrics.items()
     ]
-    result = {
+    evaluation = {
         "task": {"type": _HUB_TASKS[config["task"]["name"]]},
         "dataset": {"name": hub or f"{data['source']} text", "type": hub or "text"},
         "metrics": measured,
@@ -210,5 +211,5 @@ def _metadata(run: Run) -> dict[str, Any]:
         "license": "unknown",
         "tags": ["headroom"],
         "datasets": [hub] if hub else [],
-        "model-index": [{"name": run.id, "results": [result]}],
+        "model-index": [{"name": record.id, "results": [evaluation]}],
     }

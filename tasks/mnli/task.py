@@ -42,7 +42,8 @@ class NaturalLanguageInference(FineTuning):
         if stage == "fit" and self.parent is not None:
             parent = RunStore(self.data.outputs).run(self.parent)
             same_task = parent.record().config["task"]["name"] == self.config.task.name
-            facts = (parent.result() or {}).get("data", {})
+            result = parent.result()
+            facts = result.data if result else {}
             own = [*self.data.facts.get("labels", LABELS)]
             if same_task and own != [*facts.get("labels", LABELS)]:
                 expected = f"a run with the classes {', '.join(own)}, in this order"

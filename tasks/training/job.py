@@ -121,8 +121,8 @@ class Job(RunContext):
         parent = self._config.get("parent")
         if parent is None:
             return None
-        result = RunStore(run.outputs).run(parent).result() or {}
-        return result.get("weights_sha256")
+        result = RunStore(run.outputs).run(parent).result()
+        return result.weights_sha256 if result else None
 
     def work(self) -> int:
         """Train, publish the result, record how the attempt ended, and return the exit code."""

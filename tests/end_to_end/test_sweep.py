@@ -66,7 +66,7 @@ def numbers(outputs):
     store = RunStore(outputs)
     return {
         run: (result := store.run(run).result())
-        and (result["metrics"], result["weights_sha256"])
+        and (result.metrics, result.weights_sha256)
         for run in store.ids()
     }
 

@@ -101,6 +101,6 @@ def test_nothing_is_lost_between_machines_that_see_each_other_late(shim, tmp_pat
         result = store.run(run).result()
         assert result is not None
         winner = store.run(run).attempt(int(number))
-        assert (result["attempt"], winner.info()["by"]) == (int(number), by)
+        assert (result.attempt, winner.info()["by"]) == (int(number), by)
         assert not list(store.run(run).path.glob("differs-*"))
     assert not list(tmp_path.glob("data.lock-*"))

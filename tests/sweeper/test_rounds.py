@@ -148,7 +148,7 @@ def found(outputs):
 
 def spent(plan, outputs):
     store = RunStore(outputs)
-    return sum(store.run(run).result()["seconds"] for run in plan["runs"]) / 3600
+    return sum(store.run(run).result().seconds for run in plan["runs"]) / 3600
 
 
 def test_a_further_seed_is_pre_trained_and_tuned_on_what_is_undecided_alone(quiet):

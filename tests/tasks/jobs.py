@@ -123,7 +123,7 @@ def science(run: Run) -> dict[str, Any]:
         row.pop("tokens_per_second", None)
         row.pop("crc", None)
     kept = ("metrics", "steps", "tokens_seen", "weights_sha256", "data")
-    return {"rows": rows, **{key: result[key] for key in kept}}
+    return {"rows": rows, **{key: getattr(result, key) for key in kept}}
 
 
 def assert_alike(run: Run, other: Run, rel: float) -> None:
@@ -164,7 +164,8 @@ def at_call(
 
 def last_words(run: Run) -> list[tuple[Attempt, dict[str, Any]]]:
     """Return pairs (attempt, content of exit.json). A finished attempt has the cause DONE."""
-    finished = (run.result() or {}).get("attempt")
+    result = run.result()
+    finished = result and result.attempt
     done = {"cause": Cause.DONE, "message": ""}
     return [
         (one, done if one.number == finished else one.exit() or {})

@@ -27,15 +27,15 @@ def test_the_rows_tell_every_step_and_the_rate_it_had(done):
 
 def test_the_result_says_what_the_run_was_worth_and_where_it_came_from(done):
     result = done.result()
-    assert (result["steps"], result["tokens_seen"], result["attempt"]) == (
+    assert (result.steps, result.tokens_seen, result.attempt) == (
         19,
         19 * 93,
         1,
     )
-    assert result["tokens_per_second"] == pytest.approx(
-        result["tokens_seen"] / result["seconds"]
+    assert result.tokens_per_second == pytest.approx(
+        result.tokens_seen / result.seconds
     )
-    assert result["data"].keys() == {"sha256"}
+    assert result.data.keys() == {"sha256"}
     assert done.attempts()[0].info()["versions"]["torch"] == torch.__version__
 
 
@@ -51,7 +51,7 @@ def test_the_final_weights_are_those_whose_digest_is_published(done):
     path = done.attempts()[0].checkpoint_dir / "weights.ckpt"
     checkpoint.verify(path, done.id)
     weights = checkpoint.load(path)
-    assert checkpoint.weights_digest(weights) == result["weights_sha256"]
+    assert checkpoint.weights_digest(weights) == result.weights_sha256
     module_of(parse(done.record().config)).model.load_state_dict(weights)
 
 
@@ -74,7 +74,7 @@ def test_how_often_it_looks_at_itself_changes_nothing(done, prepared):
         assert science(run)[key] == science(done)[key]
     looked_at = [row["step"] for row in run.history() if "validation/loss" in row]
     assert looked_at == [*range(3, 19, 3), 19]  # every eighth of the run, rounded up
-    assert run.result()["validation"] == {}
+    assert run.result().validation == {}
     row = run.history()[-1]
     losses = [row["train/loss"] for row in done.history()]
     assert row["train/loss"] == math.fsum(losses) / len(losses)

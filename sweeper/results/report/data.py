@@ -130,8 +130,7 @@ def run_data(run: Run, row: Row, files: RunFiles) -> dict[str, Any]:
 
     If a file cannot be read, "problem" is the error.
     """
-    result = files.result or {}
-    metrics = result.get("metrics", {}).items()
+    metrics = files.result.metrics.items() if files.result else ()
     settings = {
         key: plain(value)
         for key, value in files.config.items()
@@ -143,7 +142,7 @@ def run_data(run: Run, row: Row, files: RunFiles) -> dict[str, Any]:
         "settings": settings,
         "sizes": files.size,
         "metrics": {label(key): cell(key, value) for key, value in metrics},
-        "result": {key: result.get(key) for key in RESULT_KEYS},
+        "result": {key: getattr(files.result, key, None) for key in RESULT_KEYS},
         "attempts": [],
     }
     if row.get("damaged"):
@@ -157,7 +156,7 @@ def run_data(run: Run, row: Row, files: RunFiles) -> dict[str, Any]:
 def _trained(run: Run, files: RunFiles) -> dict[str, Any]:
     """Return the attempts of a run, its training curves and the end of its log."""
     attempts = run.attempts()
-    finished = files.result["attempt"] if files.result else None
+    finished = files.result.attempt if files.result else None
     # The newest attempt may have failed before it logged anything.
     logs = (one.log_end(LOG_LETTERS).expandtabs(4) for one in reversed(attempts))
     log = next(filter(str.strip, logs), "").splitlines()

@@ -73,6 +73,6 @@ def test_results_of_an_earlier_version_are_read_and_extended_and_none_is_trained
     assert states == {**dict.fromkeys(old, "done"), new: "new"}
     [table] = collect(outputs)
     measured = {row["run"]: row.get("test/loss") for row in table.rows}
-    told = {run: result["metrics"]["test/loss"] for run, result in old.items()}
+    told = {run: result.metrics["test/loss"] for run, result in old.items()}
     assert measured == {run: told.get(run) for run in found.runs}
     assert {row.get("code") for row in table.rows} == {"5941da1b6d15", None}

@@ -11,7 +11,7 @@ from sweeper.store.errors import UserError
 from sweeper.store.files import FORMAT, publish_with_checksum
 from sweeper.store.identity import run_id
 from sweeper.store.liveness import Watcher
-from sweeper.store.records import Record
+from sweeper.store.records import Record, Result
 from sweeper.store.runs import Run, RunStore, State
 from tests.refusals import refusal
 from tests.sweeper.conftest import finish
@@ -92,7 +92,7 @@ def test_a_result_makes_the_run_done_and_names_its_attempt(run):
     run.claim({}).finish("crash")
     attempt = run.claim({})
     assert run.publish_result(attempt, RESULT)
-    assert run.result() == {"format": 1, "id": run.id, "attempt": 2, **RESULT}
+    assert run.result() == Result(run.id, 2, **RESULT)
     status = run.status()
     assert (status.state, status.heartbeat) == (State.DONE, None)
     assert status.reason == "finished at step 1000 (attempt 2)"
@@ -103,7 +103,7 @@ def test_of_5_finishers_at_once_one_publishes(run, race, kind):
     answers = dict(text.split() for text in race(PUBLISH, 5, run.path, kind))
     (winner,) = [int(number) for number, won in answers.items() if won == "True"]
     assert len(answers) == 5
-    assert run.result()["attempt"] == winner
+    assert run.result().attempt == winner
     differing = sorted(path.name for path in run.path.glob("differs-*.json"))
     losers = {*range(1, 6)} - {winner} if kind == "different" else ()
     assert differing == [f"differs-{number:04d}.json" for number in losers]

@@ -64,11 +64,11 @@ def test_transformers_loads_it_and_computes_the_same(tmp_path, capsys, name):
     assert marks == ([None, None, 4] if bert else [0, 1, None])
     card = (folder / "README.md").read_text()
     assert ("token 0 before it and token 1 after it" in card) != bert
-    assert run.result()["weights_sha256"] in card
+    assert run.result().weights_sha256 in card
     head = yaml.safe_load(card.split("---")[1])
     [result] = head["model-index"][0]["results"]
     metrics = {one["name"]: one["value"] for one in result["metrics"]}
-    assert metrics == run.result()["metrics"]
+    assert metrics == run.result().metrics
     assert head["license"] == "unknown"
     assert result["dataset"] == {"name": "sample text", "type": "text"}
     assert read("config.json")["architectures"] == [name]

@@ -118,7 +118,7 @@ def test_logits_are_those_of_transformers_before_and_after_training(name, tmp_pa
     # test_folder.py exports an encoder of each task.
     task, of_task = ("squad", "BertForQuestionAnswering") if bert else ("lm1b", name)
     child, again = child_of(run, outputs, task, {}), tmp_path / "again"
-    assert child.result()["steps"] > 0
+    assert child.result().steps > 0
     export(child, again)
     trained = headroom.run(child.id, outputs=outputs)
     with torch.inference_mode():

@@ -77,7 +77,7 @@ def test_they_are_equal_to_a_slow_implementation(changes, shared):
 def test_runs_share_them_and_a_changed_file_is_one_sentence(shared):
     task = opened(shared)
     found = ngrams.perplexities(task.data, 19)
-    metrics = ended(shared).result()["metrics"]
+    metrics = ended(shared).result().metrics
     assert {name: metrics[name] for name in found} == found
     [path] = (shared / "data" / task.data.folder_name()).glob("ngrams-57.json")
     content = path.read_text()

@@ -70,7 +70,7 @@ def test_lines_without_spaces_have_no_perplexity_per_word_and_their_runs_end_wel
         "".join(chr(0x4E00 + n * k % 503) for k in range(400)) for n in range(2, 301)
     ]
     text = write_corpus(shared / "chinese", lines)
-    metrics = ended(shared, text, "chinese").result()["metrics"]
+    metrics = ended(shared, text, "chinese").result().metrics
     expected = {*LanguageModel.measured, *NGRAMS} - {"test/perplexity_per_word"}
     assert set(metrics) == expected
 

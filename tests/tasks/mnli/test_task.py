@@ -211,7 +211,7 @@ def test_a_parent_whose_classes_have_another_order_is_refused(shared, monkeypatc
     task = opened(shared, MNLI)
     parent = Mock(spec=Run)
     parent.record.return_value.config = {"task": {"name": "mnli"}}
-    parent.result.return_value = {"data": {"labels": ["neutral", "entailment"]}}
+    parent.result.return_value.data = {"labels": ["neutral", "entailment"]}
     monkeypatch.setattr(RunStore, "run", lambda store, id: parent)
     task.parent = "mnli-of-other-data"
     told = "mnli-of-other-data: expected a run with the"

@@ -198,7 +198,7 @@ def test_a_run_that_is_stopped_continues_on_any_number_of_devices(tmp_path):
     assert codes == [INTERRUPTED, INTERRUPTED, 0]
     resumed = [attempt.info()["resumed_from"] for attempt in run.attempts()]
     assert 0 == resumed[0] < resumed[1] < resumed[2]
-    assert run.result()["device"].startswith("2 x ")
+    assert run.result().device.startswith("2 x ")
     assert_alike(run, alone, rel=1e-5)
     assert science(run)["tokens_seen"] == science(alone)["tokens_seen"]
 

@@ -70,10 +70,10 @@ def test_a_batch_of_three_rows_has_three_parts_at_most_and_may_fit_elsewhere(sha
     assert word["cause"] == "out_of_gpu_memory"
     assert run.halve_micro_batches(run.attempts()[-1]) == 0
     assert run_job(run) == 0
-    assert run.result()["micro_batches"] == 3
+    assert run.result().micro_batches == 3
 
 
 def test_there_are_as_many_parts_as_the_larger_phase_has_rows(shared):
     rows = {"task.second_phase.batch_tokens": 8 * 67, "trainer.micro_batches": 9}
     run = ended(shared, {**SMALL["pretraining"], **rows}, "two-phases")
-    assert run.result()["micro_batches"] == 8
+    assert run.result().micro_batches == 8

@@ -209,7 +209,7 @@ def test_without_further_validations_a_continued_run_has_no_old_score(prepared):
     ended(prepared, {}, "scored", sabotage=lambda: step(13)(kill_self), code=-9)
     run = ended(prepared, {"trainer.validate_every": 0}, "scored")
     assert resumed_from(run) == 12
-    assert not run.result()["validation"]
+    assert not run.result().validation
 
 
 def test_with_validations_a_continued_run_scores_its_last_step(prepared):
@@ -218,7 +218,7 @@ def test_with_validations_a_continued_run_scores_its_last_step(prepared):
     ended(prepared, rarely, "late", sabotage=before, code=-9)
     run = ended(prepared, {}, "late")
     assert resumed_from(run) == 19
-    assert run.result()["validation"]["validation/loss"] > 0
+    assert run.result().validation["validation/loss"] > 0
 
 
 def test_the_time_of_an_interrupted_validation_is_no_training_time(prepared):
@@ -232,7 +232,7 @@ def test_the_time_of_an_interrupted_validation_is_no_training_time(prepared):
     validation = partial(at_call, LanguageModel, "score", 1, stop_after_a_long_batch)
     run = ended(prepared, {"seed": 5}, "cut", sabotage=validation, code=75)
     assert run_job(run) == 0
-    assert run.result()["seconds"] < waited
+    assert run.result().seconds < waited
 
 
 def test_the_history_of_a_run_trained_anew_has_no_row_of_the_first_training(prepared):

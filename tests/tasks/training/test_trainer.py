@@ -91,11 +91,11 @@ def test_both_end_with_the_same_weights_and_metrics(pair, shared):
     name, run = pair
     trainer, module = fitted(shared, changes_of(name), val_check_interval=15)
     assert trainer.global_step == STEPS
-    assert digest(module) == run.result()["weights_sha256"]
+    assert digest(module) == run.result().weights_sha256
     [metrics] = trainer.test(module, datamodule=module.data, verbose=False)
-    assert metrics == run.result()["metrics"]
+    assert metrics == run.result().metrics
     [validation] = trainer.validate(module, datamodule=module.data, verbose=False)
-    assert validation == run.result()["validation"]
+    assert validation == run.result().validation
 
 
 def test_a_limited_test_is_scored_by_its_own_rows(shared):
@@ -128,7 +128,7 @@ def test_lightning_continues_from_its_checkpoint_with_the_same_bits(
         shared, changes_of(name), saved.best_model_path, val_check_interval=15
     )
     assert trainer.global_step == STEPS
-    assert digest(module) == run.result()["weights_sha256"]
+    assert digest(module) == run.result().weights_sha256
 
 
 def test_a_child_starts_from_its_parent_under_both(shared):
@@ -136,7 +136,7 @@ def test_a_child_starts_from_its_parent_under_both(shared):
     changes = {**SMALL["mnli"], "parent": parent.id}
     run = ended(shared, changes, "child")
     _, module = fitted(shared, changes)
-    assert digest(module) == run.result()["weights_sha256"]
+    assert digest(module) == run.result().weights_sha256
 
 
 def test_a_run_gives_its_module_and_its_data_before_and_after_training(shared):
@@ -145,7 +145,7 @@ def test_a_run_gives_its_module_and_its_data_before_and_after_training(shared):
     module, data = one.module(), one.data()
     trainer_for(module).fit(module, datamodule=data)
     assert run_job(planned) == 0
-    trained = planned.result()["weights_sha256"]
+    trained = planned.result().weights_sha256
     assert digest(module) == trained
     assert digest(one.module()) == trained
 
@@ -200,7 +200,7 @@ def test_two_processes_end_nearly_alike(name, shared, tmp_path):
     ours = finished_run(run.id, outputs=shared).model().state_dict()
     for key, weight in found["weights"].items():
         torch.testing.assert_close(weight, ours[key], rtol=1e-6, atol=1e-6)
-    for key, value in run.result()["metrics"].items():
+    for key, value in run.result().metrics.items():
         assert found["metrics"][key] == pytest.approx(value, rel=1e-6)
 
 

@@ -133,7 +133,7 @@ def test_online_everything_arrives(server, outputs, undisturbed):
     steps = {row[wandb_mirror.STEP] for row in remote.history}
     assert steps == {5, 7, 10, 14, 15, 19}
     assert_mirrored(remote, run)
-    loss = run.result()["metrics"]["test/loss"]
+    loss = run.result().metrics["test/loss"]
     assert remote.summary["test/loss"] == pytest.approx(loss, rel=1e-12)
 
 
