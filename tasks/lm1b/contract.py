@@ -60,7 +60,9 @@ def check_outputs(module: TaskModule, batch: Batch, model: str) -> None:
     )
     remedy = "fix the model's code, or choose another model"
     if not module.section.joined:
-        remedy += ". If it cannot mask other sentences of a row, set task.joined=true"
+        remedy += (
+            ". If the model cannot mask other sentences of a row, set task.joined=true"
+        )
     raise invalid_value(*module.config.model.called, expected, remedy)
 
 
