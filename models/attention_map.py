@@ -23,11 +23,11 @@ TOLERANCE = 0.01
 
 @dataclass(frozen=True)
 class HeadMeasures:
-    """Measures of the heads of one attention, averaged over the rows of a batch.
+    """Measures of the heads in one call of attention, averaged over the rows of a batch.
 
     Attributes:
         rank_H: the numerical rank of the T x T matrix of logits, at most P. The mean logit of each
-            query is subtracted before, because it does not change the attention weights.
+            query is subtracted first, because it does not change the attention weights.
         entropy_H: the entropy of a query's attention weights in nats, averaged over the queries
             that can attend to more than one key.
     """
@@ -137,8 +137,8 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
 def _attended(given: Mapping[str, Any]) -> _Attended | None:
     """Return the logits and the mask of a call of scaled_dot_product_attention.
 
-    Return None if queries and keys have other shapes than (B, H, T, P), with the same T and P. Keys
-    that several rows or heads share are repeated for each.
+    Keys that several rows or heads share are repeated for each. Return None unless queries and keys
+    then have equal shapes (B, H, T, P).
 
     Args:
         given: the arguments of the call, by name.

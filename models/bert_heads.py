@@ -31,10 +31,10 @@ class Pooler(nn.Module):
 
 
 class MaskedTokenHead(nn.Module):
-    """The layers that predict masked tokens: dense, gelu, LayerNorm and a softmax layer.
+    """The layers between the encoder and the softmax over masked tokens: dense, gelu, LayerNorm.
 
-    The softmax layer is not part of this module, except for its `bias`. Its weight is that of the
-    token embedding.
+    The module also has the `bias` of the softmax layer. The weight of the softmax layer is that of
+    the token embedding.
     """
 
     def __init__(self, vocabulary_size: int, embedding_size: int) -> None:

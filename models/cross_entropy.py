@@ -71,12 +71,13 @@ def _losses_and_gradients(
     biases: Sequence[Tensor | None],
     targets_N1: Tensor,
 ) -> tuple[Tensor, list[Tensor]]:
-    """Return the cross-entropies nats_N1, and the gradient_NK of each block's logits.
+    """Return the cross-entropies nats_N1, and for each block the gradient_NK of its logits.
 
-    First compute a softmax within each block. The logarithm of its denominator is the block's
-    largest logit minus the logarithm of the largest probability. That probability is at least 1/K,
-    so it cannot underflow. Then divide the probabilities by the sum of all blocks' denominators
-    instead of their own block's denominator.
+    The gradient of a row is the softmax over the vocabulary, minus 1 at the target. First compute a
+    softmax within each block. The logarithm of its denominator is the block's largest logit minus
+    the logarithm of the largest probability. That probability is at least 1/K, so it cannot
+    underflow. Then rescale the blocks, so that the sum of all denominators replaces the denominator
+    of each block.
     """
     chosen_N1 = torch.zeros((), device=hidden_ND.device)
     gradients, denominators, places, first = [], [], [], 0

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from numpy.linalg import LinAlgError
 from torch import Tensor
 
-# Alternating least squares stops after _ITERATIONS, or when an iteration improves the fit by less
-# than _TOLERANCE.
+# Alternating least squares stops after _ITERATIONS iterations, or when an iteration improves the
+# fit by less than _TOLERANCE.
 _ITERATIONS, _TOLERANCE = 300, 1e-8
 # The weight of the penalty on squared factors, as a share of the sum of squared products.
 _RIDGE = 1e-10
@@ -101,10 +101,10 @@ def _fitted(products_DHD: Tensor, start: list[Tensor]) -> list[Tensor]:
 def _balanced(
     query_DS: Tensor, mixing_HS: Tensor, key_DS: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Rescale the factors so that their columns have comparable norms.
+    """Rescale the columns of the factors without changing the products that they approximate.
 
-    The products that the factors approximate do not change. In the result, each mixing column has
-    norm 1, and each query column has the same norm as the key column of the same coordinate.
+    In the result, each mixing column has norm 1, and each query column has the same norm as the key
+    column of the same coordinate.
     """
     norms = [
         factor.norm(dim=0).clamp_min(1e-300) for factor in (query_DS, mixing_HS, key_DS)

@@ -42,7 +42,7 @@ def attention_mask(segments_BT: Tensor, *, causal: bool) -> Tensor:
         mask_B1TT = mask_B1TT & earlier_TT
     # SegmentLayout reads segments_BT on the CPU. Copying it from a GPU would make the CPU wait.
     if segments_BT.device.type != "cpu":
-        mask_B1TT.causal = causal  # type: ignore[attr-defined]  # for _fused.py
+        mask_B1TT.causal = causal  # type: ignore[attr-defined]  # _fused.py reads it
         return mask_B1TT
     layout = SegmentLayout.of(segments_BT)
     return (
@@ -159,7 +159,7 @@ class SegmentMask(Tensor):
         )
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]  # it would recompile for each batch
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # else recompiled for each batch
 def _by_segment(
     query: Tensor,
     key: Tensor,

@@ -35,7 +35,7 @@ class GroupedQueryAttention(MultiHeadAttention):
     ) -> None:
         if heads % key_value_heads:
             raise ValueError(
-                f"heads={heads} is not a multiple of key_value_heads={key_value_heads}; change one"
+                f"key_value_heads={key_value_heads} does not divide heads={heads}; change one"
             )
         sizes = (embedding_size, heads, head_size, key_value_heads)
         super().__init__(*sizes, bias=bias, dropout=dropout, qk_norm=qk_norm)

@@ -30,11 +30,11 @@ from models.rotation import Rotation
 class LatentAttention(nn.Module):
     """Attention whose keys and values are functions of a latent and of one shared rotary key.
 
-    Each matrix, also W_C and W_R, is drawn from Glorot's uniform distribution with the variance for
-    its own shape. The norm removes the scale of the latent, so only W_K sets the variance of the
-    keys. At the start of training, the keys have the variance 2 C / (C + H P). In `multi_head` they
-    have 2 D / (D + H P), for inputs of variance 1. PyTorch's default initialisation would give
-    1 / 3 in both cases, but it was worse in a pilot with `grouped_query`.
+    Each matrix, including W_C and W_R, is drawn from Glorot's uniform distribution with the
+    variance for its own shape. The norm removes the scale of the latent, so only W_K sets the
+    variance of the keys. At the start of training, the keys have the variance 2 C / (C + H P). In
+    `multi_head` they have 2 D / (D + H P), for inputs of variance 1. PyTorch's default
+    initialisation would give 1 / 3 in both cases, but it was worse in a pilot with `grouped_query`.
     """
 
     # Configs may not mix head sizes in a layer, because each size would get its own latent.

@@ -17,9 +17,13 @@ EPOCHS, BATCH, RATE, DECAY = 6, 64, 0.03, 1.0e-5
 
 
 def majority_accuracy(train: Sequence[int], test: Sequence[int]) -> float:
-    """Return the accuracy on the test labels of always predicting the most common training label.
+    """Return the accuracy of predicting the most common training label for each test example.
 
     If several labels are equally common, predict the smallest.
+
+    Args:
+        train: the labels of the training examples.
+        test: the labels of the test examples.
     """
     commonest = np.bincount(train).argmax()
     return float(np.mean(np.asarray(test) == commonest))

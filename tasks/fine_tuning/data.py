@@ -7,8 +7,7 @@ arrays:
 - `rows`: for each row, the index of its first token in `pieces`. The last element is N.
 - one array of whole numbers for each further column, such as `labels`.
 
-Shapes: N tokens of a split, R rows of a split, B rows of a batch, T positions of the longest row in
-a batch.
+Shapes: N tokens of a split, R rows of a split, B rows of a batch, T positions of a padded row.
 """
 
 import itertools
@@ -34,7 +33,7 @@ from tasks.text.tokenizer import tokenizer_at, train_wordpiece
 
 FORMAT = 2
 ABOUT = "about.json"
-ROUND = 32  # pad batches to a multiple of this length, so that there are few shapes
+ROUND = 32  # pad rows to a multiple of this length, so that batches have few shapes
 SPECIAL_TOKENS = 3  # each row has one [CLS] and two [SEP]
 
 
@@ -58,8 +57,8 @@ def write(
 
     Args:
         rows: the token ids of each row.
-        columns: the number in each row, by the name of the column. The column `seconds` is required
-            (see `Sequences`).
+        columns: the values of each column, one for each row. The column `seconds` is required (see
+            `Sequences`).
         about: entries to add to about.json.
     """
     pieces = np.fromiter(itertools.chain.from_iterable(rows), PIECES)
@@ -178,7 +177,7 @@ class ExampleData(PreparedRows):
         """Encode the examples of a split and write them to `folder` with `write`.
 
         Args:
-            about: the argument of `write`.
+            about: entries to add to about.json.
         """
 
     @abstractmethod

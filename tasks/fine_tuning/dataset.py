@@ -1,6 +1,6 @@
 """Functions and a base class that read fine-tuning data sets from untrusted files.
 
-Each row is either kept, or dropped and counted by the reason.
+Rows that cannot be used are dropped and counted by the reason.
 """
 
 import json
@@ -160,7 +160,8 @@ def notes(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"{plural(mended, 'row')} {REPLACED}."
 
 
-# The validation split gets the training examples with this share of the different first texts.
+# Training examples with this share of the first texts, such as paragraphs, become the validation
+# split.
 VALIDATION = 0.02
 
 
@@ -267,10 +268,10 @@ class DataSet(Source, ABC, Generic[Kind]):
         return {**splits, "test": kept["test"]}, about
 
     def _held_out(self, examples: Iterable[Kind]) -> set[str]:
-        """Choose the first texts whose examples form the validation split, by their checksums.
+        """Return the first texts whose examples form the validation split, chosen by checksum.
 
         The first text of a SQuAD example is the paragraph, and that of an MNLI example the premise.
-        So all questions about a paragraph get the same split.
+        So all questions about a paragraph are in the same split.
         """
         groups = {example.texts()[0] for example in examples}
         if len(groups) < 2:
@@ -286,7 +287,7 @@ class DataSet(Source, ABC, Generic[Kind]):
             yield str(number), row
 
     def _local_files(self, data: Config, folder: Path) -> dict[str, dict[str, Rows]]:
-        """Return the rows of each split by split and file."""
+        """Return the rows of the local files, by split and then by the name of the file."""
         found = self.files(self.root(data, folder))
         note_files(found)
         return {

@@ -47,9 +47,9 @@ class FineTuning(TaskModule):
         return self.model(*inputs)
 
     def inherit(self, weights: Mapping[str, Tensor]) -> None:
-        """Load the parent's weights that this model has, too: the encoder, and often the pooler.
+        """Load the parent's encoder, and its other layers if this model has them, too.
 
-        If the parent is a run of the same task, its output layer is loaded, too.
+        These are the pooler and, if the parent is a run of the same task, the output layer.
         """
         own = self.model.state_dict()
         # Layers outside the encoder that the parent lacks keep their initial weights.

@@ -1,4 +1,4 @@
-"""The contract of language models: an output depends only on earlier tokens of its own segment.
+"""The contract of language models: an output may not depend on later tokens or other segments.
 
 When a run is planned, `check_fresh` checks an untrained model on random rows, unless the model is
 Headroom's own. After training, `check_outputs` checks every model on rows of text, because a model

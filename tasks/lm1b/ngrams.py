@@ -69,7 +69,7 @@ def _computed(splits: Mapping[str, PackedRows], seen: int) -> dict[str, float]:
 
 
 def trigrams(rows: PackedRows, numbers: Integers) -> Integers:
-    """Return an array (N,) with a trigram for each target of the rows `numbers`, its last token."""
+    """Return an array (N,) of trigrams. One ends at each target of the rows with these numbers."""
     starts = range(0, len(numbers), ROWS_TOGETHER)
     parts = [
         _trigrams(rows, numbers[start : start + ROWS_TOGETHER]) for start in starts

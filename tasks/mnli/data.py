@@ -20,8 +20,8 @@ from tasks.mnli.dataset import MultiNLI, Pair
 class LabelledPairs(ExampleData):
     """Batches of rows, each with a premise and a hypothesis.
 
-    `labels` (B,) are indices into the order of classes, which is LABELS unless the data set on the
-    hub has another order.
+    `labels` (B,) are class numbers. They are indices into LABELS, unless the data set on the hub
+    has the classes in another order.
     """
 
     kind = "mnli"

@@ -14,7 +14,7 @@ from tasks.fine_tuning.dataset import DataSet, Example, Malformed, Rows
 from tasks.synthetic import samples
 from tasks.text.source import LINE_LIMIT, raw_lines_of_file
 
-LABELS = ("entailment", "neutral", "contradiction")  # in the hub's order
+LABELS = ("entailment", "neutral", "contradiction")  # as numbered on the hub
 # "-" means that the annotators disagreed, and -1 that the label is not public.
 NO_LABEL = ("-", -1)
 # The names of the fields for premise, hypothesis and label. The authors' files use the first three
@@ -72,7 +72,7 @@ class MultiNLI(DataSet[Pair]):
         if not any(set(names) <= set(header) for names in NAMES):
             expected = " or ".join(", ".join(names) for names in NAMES)
             raise UserError(
-                f"{path}: expected the column names {expected} in the first line; add that line."
+                f"{path}: expected the column names {expected} in the first line; add such a line."
             )
         for number, raw in lines:
             yield str(number), table_row(header, raw)
@@ -114,7 +114,7 @@ class MultiNLI(DataSet[Pair]):
 
         Raises:
             UserError: the class names differ from those in LABELS or between splits, or a split has
-                no row of one class.
+                no row of some class.
         """
         columns = [split.features.get("label") for split in hub.values()]
         orders = {tuple(getattr(column, "names", LABELS)) for column in columns}

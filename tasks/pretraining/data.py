@@ -73,8 +73,9 @@ class MaskedDocuments(PreparedData):
     """Batches of masked pairs of texts.
 
     `tokens`, `token_type_ids` and `attention_mask` have the shape (B, T). `places` (B, M) are the
-    masked positions, and `targets` (B, M) the tokens to predict there. If a row has fewer than M
-    masked positions, its last targets are IGNORED. `next` (B,) is 1 if the second text is random.
+    masked positions, and `targets` (B, M) the tokens to predict there. M is the largest number of
+    masked positions in a row. If a row has fewer, its last targets are IGNORED. `next` (B,) is 1 if
+    the second text is random.
     """
 
     section: PretrainingSection

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from sweeper.store.errors import UserError
+from sweeper.store.numbers import plural
 from tasks.synthetic import samples
 from tasks.text.corpus import PIECES, STARTS, mapped, new_arrays
 from tasks.text.source import (
@@ -106,7 +107,7 @@ def _encoded(
 ) -> Iterator[tuple[str, list[list[int]]]]:
     """Yield pairs (split, token ids of each sentence), one for each document.
 
-    Long sentences are cut.
+    Sentences longer than LONGEST_SENTENCE are cut.
     """
     texts = [text.decode().split("\n") for _, text in documents]
     every = iter(pieces_of(tokenizer, list(itertools.chain.from_iterable(texts))))
@@ -128,8 +129,8 @@ LINES_TOGETHER = 100  # a sentence may extend over at most this many lines
 MOST_SINGLE = 0.5
 # A split needs this many documents, because a pair may take its second text from another document.
 FEWEST = 2
-# The share of the documents in the split, and the largest number of them. The limit keeps
-# evaluation fast.
+# For each of these splits, its share of the documents, and the largest number of documents. The
+# limit keeps evaluation fast.
 VALIDATION = (0.01, 500)
 TEST = (0.05, 2000)
 
@@ -167,10 +168,12 @@ class SplitDocuments:
         hashes = self._copy(train, rule)
         different = np.unique(hashes)
         count = len(different)
-        if count < (2 if test else 3) * FEWEST:
+        fewest = (2 if test else 3) * FEWEST
+        if count < fewest:
             raise UserError(
-                f"{name} has too few different documents ({count}) for three splits; add "
-                f"text, or change what ends a document (task.documents={rule})."
+                f"{name} has {plural(count, 'different document')}: expected at least {fewest}, "
+                f"for three splits; add text, or change task.documents={rule}, which decides what "
+                "ends a document."
             )
         if self._single > MOST_SINGLE * len(hashes):
             note(
@@ -221,7 +224,7 @@ def documents_of(text: Text, rule: str, counts: Counts) -> Iterator[list[str]]:
 
     Args:
         rule: "blank_line" if a blank line ends a document, or "file" if the text is one document.
-        counts: counters, to which this function adds the lines of the text.
+        counts: the counts to update with the lines of the text.
     """
     sentences: list[str] = []
     together: list[str] = []

@@ -63,7 +63,7 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 CLS, SEP, MASK = (BERT_MARKS.index(mark) for mark in ("[CLS]", "[SEP]", "[MASK]"))
 MARKS = 3  # [CLS] and two [SEP] take this many positions of a row
-SHORT = 0.1  # this share of the pairs has a random length instead of that of a row
+SHORT = 0.1  # this share of the pairs has a random length, the others fill a row
 SHORTEST = 2  # the smallest random length of a pair, in tokens
 # In this share of the pairs, a random text replaces the second text. A pair with only one sentence
 # always gets a random second text.
@@ -190,14 +190,14 @@ class PairSource:
     def _stretch(
         self, place_B: Integers, wanted_B: Integers
     ) -> tuple[Integers, Integers, Integers]:
-        """Choose B times consecutive sentences of one document.
+        """Choose consecutive sentences of one document for each of B rows.
 
-        The first sentence contains the token at `place_B`. If the document has fewer than
-        `wanted_B` tokens from there on, begin earlier, but not before the document begins.
+        The first sentence contains the token at `place_B`. If fewer than `wanted_B` tokens of the
+        document follow, the first sentence is an earlier one of the same document.
 
         Args:
-            place_B: indices of tokens in the split.
-            wanted_B: how many tokens the sentences should have at least.
+            place_B: the index of a token in the split, for each row.
+            wanted_B: the number of tokens that the sentences should have at least.
 
         Returns:
             The index of the first sentence, of the sentence after the last, and of the document.
@@ -221,7 +221,7 @@ class PairSource:
         return self._documents[document_B], self._documents[document_B + 1]
 
     def _span(self, first_B: Integers, end_B: Integers) -> tuple[Integers, Integers]:
-        """Return the start and length in tokens of sentences. The range excludes `end_B`."""
+        """Return the start and length, in tokens, of the sentences `first_B` to `end_B` - 1."""
         start_B = self._sentences[first_B]
         return start_B, self._sentences[end_B] - start_B
 
@@ -258,8 +258,8 @@ def rows_of(
     }
 
 
-# The model must predict this share of a row's positions, not counting padding. They are called
-# masked positions.
+# The model must predict this share of a row's positions, not counting padding. These positions are
+# called masked.
 FRACTION = 0.15
 # At masked positions, [MASK] replaces the share MASKED of the tokens, the share KEPT stays, and
 # random tokens replace the rest.
@@ -354,8 +354,8 @@ def mask(
     order_BT = np.where(candidates_BT, rng.uniforms(Purpose.ORDER, length), 2.0)
     places_BM = np.argpartition(order_BT, most - 1, axis=1)[:, :most]
     rank_BM = np.argsort(np.take_along_axis(order_BT, places_BM, 1), axis=1)
-    # These are the M positions with the smallest random numbers, the smallest first. Of each row,
-    # mask the first `counts_B` of them.
+    # places_BM has the M positions with the smallest random numbers, in ascending order. In each
+    # row, the first `counts_B` of them are masked.
     places_BM = np.take_along_axis(places_BM, rank_BM, 1)
 
     counts_B = np.clip(np.rint(lengths_B * FRACTION), 1, most)

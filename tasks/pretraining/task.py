@@ -48,7 +48,7 @@ class MaskedLanguageModel(TaskModule):
         return model
 
     def _check(self, architecture: EncoderSection) -> None:
-        """Raise UserError if the phases do not fit the trainer, the optimizer or the model."""
+        """Raise UserError if the first phase is too short, or a row exceeds model.positions."""
         trainer, optimizer = self.config.trainer, self.config.optimizer
         second = self.section.second_phase
         if self._first_steps < 1:

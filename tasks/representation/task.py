@@ -134,7 +134,7 @@ class Representation(TaskModule):
         return self.model(batch["inputs"], causal=self.section.mask == "causal")
 
     def totals(self, batch: Batch) -> tuple[Tensor, ...]:
-        """Return the squared error of the logarithm of the context, summed over visible keys.
+        """Return the sum of the squared errors of the logarithms of all visible context entries.
 
         The squared error of the context itself has plateaus, where gradients are close to zero.
         """

@@ -189,10 +189,9 @@ class AnswerKey:
         candidates: int,
         longest: int,
     ) -> list[Span]:
-        """Return the best span of each window of one question, if the window has one.
+        """Return the best span of each window of a question, without windows that have none.
 
-        The tokens of a span are numbered through all paragraphs of the split, as in the array
-        `offsets`.
+        The spans have indices into the tokens of all paragraphs, one paragraph after the other.
 
         Args:
             context: the index of the question's paragraph.

@@ -39,7 +39,7 @@ def score(
 ) -> dict[str, float]:
     """Return the means over all questions of exact_match and f1, in percent.
 
-    Each score of a question is its highest score over the gold answers.
+    For each question, take the highest score over its gold answers.
 
     Args:
         questions: pairs (id, gold answers). There must be at least one question, and at least one

@@ -40,7 +40,7 @@ class QuestionAnswering(FineTuning):
         return SpanFinder(self.encoder())
 
     def forward(self, batch: Batch) -> Tensor:
-        """Return logits (2, B, T): that the answer starts and ends at a token. Padding has -inf."""
+        """Return the start logits and the end logits of the answer, (2, B, T). Padding has -inf."""
         logits_2BT = torch.stack(self.outputs(batch)).float()
         return logits_2BT.masked_fill(~batch["attention_mask"], float("-inf"))
 

@@ -4,10 +4,11 @@ To predict these texts, a model needs heads of a known size (see Theorem 1 of th
 
 - A text for decoders consists of sentences. A sentence first names one member of each of several
   families. Then it repeats the name of each member, after the name of the family. To predict a
-  repeated name, a head must find it among `competitors` names. The names belong to `directions`
-  families.
+  repeated name, a head must find it among `data.competitors` names. The names belong to
+  `data.directions` families. For example: "Came Moku Susi : Radu Susi Lone Moku ."
 - A text for encoders has two sentences. The first names people, and the second names their families
-  in the same order. To find a person's family, a head must find one of `competitors` positions.
+  in the same order. To find a person's family, a head must find one of `data.competitors`
+  positions. For example: "No Ku So. Li Lu Da."
 
 Documents, MNLI pairs and SQuAD questions use the same words, so that an encoder pre-trained on
 documents can be fine-tuned on pairs and questions.
@@ -131,7 +132,7 @@ class World:
         return one_of_each(rng.some(families, count), rng)
 
     def arrivals(self, rng: StableRandom) -> list[Family]:
-        """Draw the families of the people at a gathering, in order. Families may occur repeatedly.
+        """Draw the families of the people in a text for encoders. A family may occur repeatedly.
 
         Without repetitions, a model could infer a masked name from the set of all names, and would
         not need positions.
@@ -209,7 +210,7 @@ class Sample:
         return f"generated {self.kind} of {length:,} {self.unit} ({world})"
 
     def write(self, folder: Path, length: int, world: World) -> None:
-        """Write those files that are not yet in the folder. The caller must hold its lock."""
+        """Write the files that `folder` lacks. The caller must hold the lock of `folder`."""
         make_directory(folder)  # raises UserError if the folder is a link
         for name, parts in self.files(length, world).items():
             path = folder / name
@@ -233,7 +234,7 @@ def members(families: Iterable[Family]) -> str:
 
 
 def by_family(people: Sequence[Person]) -> str:
-    """Return one string with the family name and the name of each person."""
+    """Return the family name and the name of each person, such as "Radu Susi Lone Moku"."""
     return " ".join(f"{person.family.name} {person.name}" for person in people)
 
 

@@ -78,7 +78,7 @@ class Counts:
 
 
 def note(name: object, said: str) -> None:
-    """Print a note about the text `name` to stderr, from where the sweep passes it to the user."""
+    """Print a note about the text `name` to stderr. The sweep shows it to the user."""
     print(f"{NOTE}{name}: {said}", file=sys.stderr)
 
 
@@ -213,9 +213,10 @@ _PLAIN_TEST = re.compile(r"(.*/)?test(\.[^/]*|/.*)?")
 
 
 def _split_named(*words: str) -> re.Pattern[str]:
-    """Return a pattern for paths that contain one of `words` between separators or at an end.
+    """Return a pattern for paths that contain one of `words` as a whole word, as in "my-test.txt".
 
-    The library `datasets` uses the same rules to find the files of a split.
+    Digits and punctuation separate words. The library `datasets` finds the files of a split by the
+    same rules.
     """
     separator = r"[/\-._ \d]"
     return re.compile(rf"(?i)(.*{separator})?({'|'.join(words)})({separator}.*)?")
@@ -388,7 +389,7 @@ def hash_files(files: TextFiles) -> str:
 
 
 def _hash(root: Path, names: Iterable[str], marked: Collection[str] = ()) -> str:
-    """Return the sha256 of the files' names and contents. It also depends on the names `marked`."""
+    """Return the sha256 of files' names and contents. The names in `marked` get a mark before."""
     total = hashlib.sha256()
     for name in names:
         mark = " test" if name in marked else ""

@@ -32,7 +32,7 @@ PREPARED_AGAIN = "delete its folder. The next sweep prepares the data again."
 _END = re.compile(
     r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+\s+|(?<![。！？])[。！？]++[”’」』）]*+\s*+"
 )
-# The end of a sentence or a clause at the end of a line.
+# The last mark of a line, if it ends a sentence or a clause.
 _LAST = re.compile(r"(?<![.!?…。！？:;])[.!?…。！？:;]++[\"'”’)\]」』）]*+$")
 _OPENING = "\"'“‘([«—-"
 # A full stop after one of these words, or after a single capital letter, does not end a sentence.
@@ -150,7 +150,7 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     alphabet = sorted(character for character in frequent if not character.isspace())
     # `tokenizers` would give tokens such as ##a ids in the random order of a hash map. These ids
     # decide ties between merges, so the vocabulary would be random, too. Special tokens get their
-    # ids in order, so pass these tokens as special ones.
+    # ids in order, so pass these tokens as special tokens.
     continuations = ["##" + character for character in alphabet]
     smallest = len(BERT_MARKS) + 2 * len(alphabet)
     if vocabulary_size < smallest:
@@ -218,7 +218,7 @@ def pieces_of(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
 
 
 def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
-    """Write the tokenizer to `path`, and before it its sha256 to `<path>.sha256`."""
+    """Write the tokenizer's sha256 to `<path>.sha256`, and then the tokenizer to `path`."""
     content = tokenizer.to_str().encode()
     publish(_sidecar(path), f"{hashlib.sha256(content).hexdigest()}\n")
     publish(path, content)
