@@ -178,7 +178,7 @@ class SplitWriter:
         self.counts = Counter(dict.fromkeys(COUNTED, 0))
 
     def write(self, lines: Sequence[Line]) -> None:
-        """Encode the kept lines, append END to each, pack them, and write the rows that get closed.
+        """Encode the kept lines, append END to each, pack them, and write all closed rows.
 
         A sentence that is longer than a row is cut.
         """

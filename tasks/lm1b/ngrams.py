@@ -32,8 +32,8 @@ def perplexities(data: PackedText, steps: int) -> dict[str, float]:
 
     The n-gram models are fitted to the training rows that a run with seed 0 sees in `steps` steps.
     If the run would see a row again in a later epoch, the row still counts once. At most
-    MOST_TOKENS tokens are used. The result is saved in the folder of the prepared data, from where
-    other runs with as many steps read it. If `steps` is 0, return {}.
+    MOST_TOKENS tokens are used. The result is saved in the folder of the prepared data, where runs
+    that see the same number of rows find it. If `steps` is 0, return {}.
     """
     if steps == 0:
         return {}

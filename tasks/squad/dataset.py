@@ -20,8 +20,8 @@ from tasks.text.source import BYTE_ORDER_MARK, LINE_LIMIT
 class SQuAD(DataSet[Question]):
     """The reader of SQuAD v1.1 and of data sets in its format.
 
-    SQuADShifts can replace the training set. XQuAD is a part of SQuAD's dev set, and can replace
-    it.
+    SQuADShifts can replace the training set. XQuAD, a part of SQuAD's dev set, can replace the dev
+    set.
     """
 
     title = "SQuAD v1.1"
