@@ -1,4 +1,4 @@
-"""Measures of trained heads: attention weights, their entropy, and the rank of the logits.
+"""Measures of trained attention heads: weights, their entropy, and the rank of the logits.
 
 Shapes: B batch, H heads, T positions, P size of queries and keys, N the smaller of T and P.
 """
@@ -14,20 +14,20 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-# The arguments of scaled_dot_product_attention that may be positional.
+# The positional arguments of scaled_dot_product_attention, in order.
 _TAKEN = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
 _Taken = TypeVar("_Taken")
-# The rank counts the singular values above this fraction of the largest one.
+# `numerical_rank` counts the singular values above this fraction of the largest one.
 TOLERANCE = 0.01
 
 
 @dataclass(frozen=True)
 class HeadMeasures:
-    """Measures of the heads of one layer, averaged over rows.
+    """Measures of the heads in one call of attention, averaged over the rows of a batch.
 
     Attributes:
-        rank_H: the numerical rank of a row's T x T matrix of logits. The mean logit of each query
-            is subtracted first, because the softmax ignores it. The rank is at most P.
+        rank_H: the numerical rank of the T x T matrix of logits, at most P. The mean logit of each
+            query is subtracted first, because it does not change the attention weights.
         entropy_H: the entropy of a query's attention weights in nats, averaged over the queries
             that can attend to more than one key.
     """
@@ -37,10 +37,10 @@ class HeadMeasures:
 
 
 class _Attended(NamedTuple):
-    """The logits of one call of scaled_dot_product_attention, and its mask.
+    """The logits of one call of scaled_dot_product_attention, their factors, and the mask.
 
-    The product left_BHTP right_BHTP^T equals the logits. `seen_BHTT` is True where a query (axis 2)
-    may attend to a key (axis 3).
+    The product left_BHTP right_BHTP^T equals logits_BHTT. `seen_BHTT` is True where a query (axis
+    2) may attend to a key (axis 3).
     """
 
     left_BHTP: Tensor
@@ -52,14 +52,15 @@ class _Attended(NamedTuple):
 def head_measures(
     call: Callable[[], object], real_BT: Tensor | None = None
 ) -> list[HeadMeasures]:
-    """Return the measures of every attention that `call()` computes, in order.
+    """Call `call()`, and return the measures of every attention that it computes, in order.
 
-    A call of scaled_dot_product_attention is measured only if it has as many keys as queries.
+    An attention is a call of scaled_dot_product_attention. If it has unequal numbers of queries and
+    keys, it is not measured.
 
     Args:
         call: a function that calls a model.
-        real_BT: False at padding. The measures ignore padding. If `real_BT` is given, only
-            attention with the same B and T is measured.
+        real_BT: False at padding, which the measures ignore. If `real_BT` is given, only attention
+            with the same B and T is measured.
     """
 
     def take(of: _Attended) -> HeadMeasures | None:
@@ -74,10 +75,11 @@ def head_measures(
 
 
 def attention_weights(call: Callable[[], object]) -> list[Tensor]:
-    """Return weights_BHTT of every attention that `head_measures` would measure, in order.
+    """Call `call()`, and return weights_BHTT of every attention that it computes, in order.
 
-    Axis 2 is the query, and axis 3 the key. The weights of a query add up to 1. A layer with heads
-    of several sizes computes one attention for each size.
+    Axis 2 is the query, and axis 3 the key. The weights of a query add up to 1. The result has the
+    same attentions as that of `head_measures`. A layer with heads of several sizes computes one
+    attention for each size.
     """
     return _watched(call, _weights)
 
@@ -96,7 +98,8 @@ def _watched(
 class _Watch(TorchFunctionMode):
     """A TorchFunctionMode that intercepts calls of scaled_dot_product_attention.
 
-    It passes the logits of each call to `take`, and collects the results in the list `taken`.
+    It calls `take` with the logits of each call, and appends each result to the list `taken` unless
+    it is None.
     """
 
     def __init__(self, take: Callable[[_Attended], Any]) -> None:
@@ -125,7 +128,7 @@ class _Watch(TorchFunctionMode):
 
 
 def without_autocast(device: torch.device) -> AbstractContextManager[object]:
-    """Return a context manager that turns autocast off, if the device has it."""
+    """Return a context manager that turns autocast off, or does nothing if `device` lacks it."""
     if torch.amp.is_autocast_available(device.type):
         return torch.autocast(device.type, enabled=False)
     return nullcontext()  # the meta device has no autocast
@@ -134,8 +137,8 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
 def _attended(given: Mapping[str, Any]) -> _Attended | None:
     """Return the logits and the mask of a call of scaled_dot_product_attention.
 
-    Repeat keys that rows or heads share. If queries and keys still do not have the same shape
-    (B, H, T, P), return None.
+    Keys that several rows or heads share are repeated for each. Return None unless queries and keys
+    then have equal shapes (B, H, T, P).
 
     Args:
         given: the arguments of the call, by name.
@@ -159,9 +162,9 @@ def _attended(given: Mapping[str, Any]) -> _Attended | None:
         )
         mask = mask.tril() if given.get("is_causal") else mask
     if mask.dtype != torch.bool:
-        # This mask is a tensor that is added to the logits. It is -inf where a key is hidden. The
-        # sum is no product of queries and keys, so use the logits as the left factor, and the
-        # identity matrix as the right one.
+        # The mask is a tensor that is added to the logits, and is -inf where it hides a key. The
+        # sum is not a product of queries and keys, so use the logits as the left factor, and the
+        # identity matrix as the right factor.
         logits_BHTT = logits_BHTT + mask.float().nan_to_num(neginf=0.0)
         left_BHTP = logits_BHTT
         right_BHTP = torch.eye(logits_BHTT.shape[-1], device=mask.device)
@@ -171,9 +174,9 @@ def _attended(given: Mapping[str, Any]) -> _Attended | None:
 
 def _measures(of: _Attended, real_BT: Tensor | None) -> HeadMeasures:
     left_BHTP, right_BHTP = of.left_BHTP, of.right_BHTP
-    choice_BHT = of.seen_BHTT.sum(-1) > 1  # queries with a choice between keys
+    choice_BHT = of.seen_BHTT.sum(-1) > 1  # queries that can attend to several keys
     if real_BT is not None:
-        # Set padding to values that do not increase the rank: zero queries, and the mean key.
+        # Padding must not increase the rank. Set its queries to zero and its keys to the mean key.
         real_B1T1 = real_BT[:, None, :, None]
         sum_BH1P = (right_BHTP * real_B1T1).sum(-2, keepdim=True)
         mean_BH1P = sum_BH1P / real_B1T1.sum(-2, keepdim=True)
@@ -192,11 +195,11 @@ def _weights(of: _Attended) -> Tensor:
 
 
 def numerical_rank(left_BHTP: Tensor, right_BHTP: Tensor) -> Tensor:
-    """Return rank_BH, the numerical rank of the logits left right^T minus each query's mean logit.
+    """Return rank_BH, the numerical rank of left right^T after each row's mean is subtracted.
 
-    The squared singular values are the eigenvalues of a Gram matrix of size P x P or T x T,
-    whichever is smaller. A GPU computes eigenvalues in batches, but not singular values. In double
-    precision, eight digits remain after squaring.
+    A GPU computes eigenvalues in batches, but not singular values. Therefore compute the squared
+    singular values, which are the eigenvalues of a Gram matrix. It has the size P x P or T x T,
+    whichever is smaller. Squaring in double precision leaves eight digits.
     """
     left_BHTP = left_BHTP.double()
     centred_BHTP = (right_BHTP - right_BHTP.mean(-2, keepdim=True)).double()

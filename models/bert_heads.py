@@ -31,9 +31,10 @@ class Pooler(nn.Module):
 
 
 class MaskedTokenHead(nn.Module):
-    """The layers that predict masked tokens: dense, gelu, LayerNorm and a softmax layer.
+    """The layers between the encoder and the softmax over masked tokens: dense, gelu, LayerNorm.
 
-    The softmax layer consists of the `bias` of this module and the weight of the token embedding.
+    The module also has the `bias` of the softmax layer. The weight of the softmax layer is that of
+    the token embedding.
     """
 
     def __init__(self, vocabulary_size: int, embedding_size: int) -> None:
@@ -43,7 +44,7 @@ class MaskedTokenHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocabulary_size))
 
     def forward(self, hidden_ND: Tensor) -> Tensor:
-        """Return the input of the softmax layer. The axis N may stand for several axes."""
+        """Return the input of the softmax layer. `hidden_ND` may have further leading axes."""
         transformed_ND: Tensor = self.norm(F.gelu(self.dense(hidden_ND)))
         return transformed_ND
 
@@ -63,7 +64,7 @@ class _EncoderModel(nn.Module):
 
 
 class PretrainingModel(_EncoderModel):
-    """BERT for pre-training: predicts masked tokens, and whether a row's second text is random.
+    """BERT for pre-training. It predicts masked tokens, and whether a row's second text is random.
 
     The paper's Tables 1 to 3 count the parameters of this model.
     """
@@ -75,12 +76,12 @@ class PretrainingModel(_EncoderModel):
         self.next_sentence = _dense(self.embedding_size, 2)
 
     def forward(self, tokens_BT: Tensor, types_BT: Tensor, real_BT: Tensor) -> Tensor:
-        """Return hidden_BTD of the encoder, the input of the other methods."""
+        """Return hidden_BTD, the encoder's output. It is the input of the other methods."""
         hidden_BTD: Tensor = self.encoder(tokens_BT, types_BT, real_BT)
         return hidden_BTD
 
     def token_logits(self, hidden_BTD: Tensor, places_BM: Tensor) -> Tensor:
-        """Return logits_BMV of the tokens at the given positions."""
+        """Return logits_BMV for the tokens at the positions `places_BM`."""
         hidden_BMD = self.masked_tokens(_at(hidden_BTD, places_BM))
         return F.linear(
             hidden_BMD, self.encoder.embedding.tokens.weight, self.masked_tokens.bias
@@ -102,7 +103,7 @@ class PretrainingModel(_EncoderModel):
         return nats, (targets_N != IGNORED).sum()
 
     def next_logits(self, hidden_BTD: Tensor) -> Tensor:
-        """Return logits_B2 of two classes: 0 if the second text follows the first, 1 if not."""
+        """Return logits_B2 for the classes 0 (the second text follows the first) and 1 (random)."""
         logits_B2: Tensor = self.next_sentence(self.pooler(hidden_BTD))
         return logits_B2
 
@@ -132,7 +133,7 @@ class SpanFinder(_EncoderModel):
     def forward(
         self, tokens_BT: Tensor, types_BT: Tensor, real_BT: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return two tensors logits_BT: for the first and for the last token of the answer."""
+        """Return the logits (B, T) of the answer's first token, and those of its last token."""
         hidden_BTD = self.encoder(tokens_BT, types_BT, real_BT)
         start_BT, end_BT = self.ends(hidden_BTD).unbind(-1)
         return start_BT, end_BT

@@ -18,8 +18,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class FeedForward(nn.Module):
     """A feed-forward layer D -> F -> D, with dropout on its activations.
 
-    If `gated` is True, there are two projections D -> F. The activation is applied to one of them,
-    and the result multiplies the other (Shazeer 2020). With silu, this is SwiGLU.
+    F is feedforward_size. If `gated` is True, there are two projections D -> F. The activation of
+    the first multiplies the second (Shazeer 2020). With silu, this is SwiGLU.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class FeedForward(nn.Module):
     ) -> None:
         super().__init__()
         self.activation = ACTIVATIONS[activation]
-        # If there is a gate, its rows come first in the weight of `expand`.
+        # With a gate, the weight of `expand` has the rows of the gate first.
         sizes = [feedforward_size] * (2 if gated else 1)
         self.gated = gated
         self.expand = nn.Linear(embedding_size, sum(sizes), bias=bias)
@@ -58,9 +58,9 @@ class Block(nn.Module):
     """One layer of a Transformer. Dropout is applied to the output of each branch.
 
     Args:
-        norm: "pre" normalises the input of a branch, as in tensor2tensor. "post" normalises the sum
-            of a branch and its residual, as in BERT and in eq. 8 and 9 of the paper.
-        normalised: a function that makes a normalisation layer, `normalised(embedding_size)`.
+        norm: "pre" normalises the input of each branch, as in tensor2tensor. "post" normalises the
+            sum of a branch's input and output, as in BERT and in eq. 8 and 9 of the paper.
+        normalised: a function that returns a normalisation layer, given the embedding size.
     """
 
     def __init__(
@@ -82,7 +82,10 @@ class Block(nn.Module):
     def forward(
         self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, **rotation: Any
     ) -> Tensor:
-        """Return x_BTD. If the argument `rotation` is given, pass it to the attention."""
+        """Return the output, of shape (B, T, D).
+
+        If the keyword argument `rotation` is given, it is passed to the attention.
+        """
         if self.norm == "pre":
             attended_BTD = self.attention(
                 self.attention_norm(x_BTD), mask_B1TT, **rotation
@@ -101,7 +104,7 @@ class Block(nn.Module):
 
 
 def compile_blocks(model: nn.Module) -> None:
-    """Make `torch.compile` compile each block of a model at the block's first call."""
+    """Compile each block of a model with `torch.compile`, when the block is first called."""
     for part in model.modules():
         if isinstance(part, Block):
             part.compile()

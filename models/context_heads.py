@@ -1,8 +1,8 @@
 """Heads that compute only attention weights, without values and output.
 
-The paper's Theorem 1 is about such heads, and calls the attention weights the context. As in the
-paper, positions are columns. The input X is d x n and the context is n x n. Entry (j, i) of the
-context is the weight of key j for query i, so each column adds up to one.
+The paper's Theorem 1 is about such heads, and calls the matrix of attention weights the context. As
+in the paper, positions are columns. The input X is d x n and the context is n x n. Entry (j, i) of
+the context is the weight of key j for query i, so each column adds up to one.
 Shapes: D embedding_size (d), N positions (n), P head_size (d_p), K heads.
 """
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 
 class ContextHeads(nn.Module):
-    """A batch of K independent heads. Each head has inputs of its own."""
+    """A batch of K = `problems` independent heads. Each head has its own weights and input."""
 
     def __init__(self, problems: int, embedding_size: int, head_size: int) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ def log_context(
 ) -> Tensor:
     """Return log context_NN, where the context is softmax((W_k X)^T (W_q X) / sqrt(d_p)) over keys.
 
-    This is eq. 3 of the paper. The tensors may have further axes in front, for independent heads.
+    This is eq. 3 of the paper. The tensors may have leading batch axes.
     """
     logits_NN = (w_k_PD @ x_DN).mT @ (w_q_PD @ x_DN) / math.sqrt(w_q_PD.shape[-2])
     if causal:

@@ -1,8 +1,8 @@
 """The cross-entropy of a linear softmax layer, computed a few rows at a time.
 
-The logits of all positions would be by far the largest tensor of a training step. This module
-computes the logits and gradients of one chunk of rows, uses them, and frees them before the next
-chunk. On a CPU, it also splits the vocabulary into blocks.
+The logits of all positions would be by far the largest tensor of a training step. Therefore this
+module computes the logits of one chunk of rows at a time, adds their loss and gradients to the
+totals, and frees them. On a CPU, it also splits the vocabulary into blocks.
 Shapes: N rows, D embedding_size, V vocabulary, K tokens of a block, B blocks.
 """
 
@@ -19,11 +19,10 @@ IGNORED = -100
 # On a CPU, a chunk has _LOGITS_CPU logits, but at least _ROWS_CPU rows, because matrix products
 # with fewer rows are slow.
 _LOGITS_CPU, _ROWS_CPU = 2**22, 512
-# A block has this many tokens, so that its weights fit into the cache. Without blocks, products
-# with the weights of 32k tokens take a tenth longer.
+# On a CPU, a block has this many tokens, so that its weights fit into the CPU's cache. Without
+# blocks, matrix products with the weights of 32k tokens take a tenth longer.
 _BLOCK_CPU = 4096
-# On a GPU, a chunk has this many logits, such as 8192 rows of 32k tokens. This is enough to keep
-# the whole GPU busy.
+# On a GPU, a chunk has this many logits, such as 8192 rows of 32k tokens. This keeps the GPU busy.
 _LOGITS_GPU = 2**28
 
 
@@ -61,7 +60,7 @@ def _chunks(hidden_ND: Tensor, weight_VD: Tensor) -> list[slice]:
 
 
 def _blocks(tensor_V: Tensor) -> list[Tensor]:
-    """Split the first axis of a tensor, the vocabulary, into blocks."""
+    """Split a tensor along its first axis, the vocabulary, into blocks."""
     size = _BLOCK_CPU if tensor_V.device.type == "cpu" else len(tensor_V)
     return list(torch.split(tensor_V, size))
 
@@ -72,13 +71,13 @@ def _losses_and_gradients(
     biases: Sequence[Tensor | None],
     targets_N1: Tensor,
 ) -> tuple[Tensor, list[Tensor]]:
-    """Return the cross-entropies, nats_N1, and a list with a gradient_NK for each block.
+    """Return the cross-entropies nats_N1, and for each block the gradient_NK of its logits.
 
-    The gradients are with respect to the logits. Both results come from one softmax per block of
-    the vocabulary. In a block, the largest logit minus the logarithm of the largest probability is
-    the logarithm of the softmax's denominator. The largest probability is at least 1/K, so it
-    cannot underflow. At the end, the probabilities of each block are rescaled from the block's
-    denominator to the sum of all denominators.
+    The gradient of a row is the softmax over the vocabulary, minus 1 at the target. First compute a
+    softmax within each block. The logarithm of its denominator is the block's largest logit minus
+    the logarithm of the largest probability. That probability is at least 1/K, so it cannot
+    underflow. Then rescale the blocks, so that the sum of all denominators replaces the denominator
+    of each block.
     """
     chosen_N1 = torch.zeros((), device=hidden_ND.device)
     gradients, denominators, places, first = [], [], [], 0
@@ -113,9 +112,9 @@ def _losses_and_gradients(
 def _softmax_dtype(logits: Tensor) -> torch.dtype:
     """Return the dtype in which to store the probabilities of these logits.
 
-    On a GPU this is the dtype of the logits, because storing the probabilities of bfloat16 logits
-    in single precision would take most of the time. A CPU is faster with single precision. The
-    caller computes sums in at least single precision on both.
+    On a GPU this is the dtype of the logits. Storing the probabilities of bfloat16 logits in single
+    precision would take most of the time there. On a CPU, single precision is faster. On both, the
+    caller computes sums in at least single precision.
     """
     if logits.device.type == "cpu":
         return torch.promote_types(logits.dtype, torch.float32)
@@ -126,7 +125,7 @@ def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
     if left.dtype == right.dtype == total.dtype:
         total.addmm_(left, right)
     else:
-        # Under autocast the product has a lower precision. Add it in the precision of `total`.
+        # Under autocast, the product has a lower precision than `total`, so addmm_ cannot add it.
         total += left @ right
 
 
@@ -146,7 +145,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         bias_V: Tensor | None,
     ) -> Tensor:
         total = torch.zeros((), device=hidden_ND.device)
-        # Sum in single precision even if hidden states are bfloat16. Autograd casts the gradient.
+        # Sum in single precision even if hidden_ND is bfloat16. Autograd casts the gradient back.
         single = torch.promote_types(hidden_ND.dtype, torch.float32)
         hidden_gradient = torch.zeros_like(hidden_ND, dtype=single)
         weight_gradient = torch.zeros_like(weight_VD)
@@ -154,7 +153,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         weights, weight_gradients = _blocks(weight_VD), _blocks(weight_gradient)
         biases = [None] * len(weights) if bias_V is None else _blocks(bias_V)
         for rows in _chunks(hidden_ND, weight_VD):
-            # Multiply rows with the target IGNORED by 0, since masking logits would be slower.
+            # Multiply rows whose target is IGNORED by 0. Masking their logits would be slower.
             kept_N1 = (targets_N[rows] != IGNORED).unsqueeze(1)
             kept_ND = hidden_ND[rows] * kept_N1
             targets_N1 = targets_N[rows].unsqueeze(1) * kept_N1

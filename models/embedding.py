@@ -1,4 +1,4 @@
-"""Input embeddings, which add the vectors of a token, its position and its type.
+"""Input embeddings: the sum of a token's vector, a position vector and, in BERT, a type vector.
 
 Shapes: B batch, T positions, D embedding_size, V vocabulary.
 """
@@ -14,13 +14,14 @@ _LONGEST_TIMESCALE = 1.0e4
 
 
 class TokenEmbedding(nn.Module):
-    """The embedding of a Decoder: token vectors plus sinusoidal positions.
+    """The embedding of a Decoder: token vectors and, by default, sinusoidal positions.
 
-    As in tensor2tensor, the weight has the standard deviation D^-0.5, so that the softmax layer can
-    share it. The token vectors are multiplied by sqrt(D), which gives them unit variance.
+    As in tensor2tensor, the weight is initialised with the standard deviation D^-0.5, so that the
+    softmax layer can share it. The token vectors are multiplied by sqrt(D), which gives them unit
+    variance.
 
     Args:
-        scaled: whether to multiply by sqrt(D).
+        scaled: whether to multiply the token vectors by sqrt(D).
         sinusoidal: whether to add sinusoidal positions.
     """
 
@@ -48,9 +49,9 @@ class TokenEmbedding(nn.Module):
 
 
 def sinusoids(positions_BT: Tensor, embedding_size: int) -> Tensor:
-    """Return x_BTD: sines in the first half of D, cosines in the second, and a zero if D is odd.
+    """Return sinusoids (B, T, D): sines, then as many cosines, then a zero if D is odd.
 
-    This equals add_timing_signal_1d_given_position of tensor2tensor.
+    The result equals what add_timing_signal_1d_given_position of tensor2tensor adds.
     """
     count = embedding_size // 2
     step = math.log(_LONGEST_TIMESCALE) / max(count - 1, 1)

@@ -1,7 +1,8 @@
 """A CP decomposition of the query-key products of all heads (Cordonnier et al. 2020).
 
-Shapes: H heads, P head_size, D embedding_size, S shared_size, R the largest rank of a head's
-query-key product, min(P, D).
+The query-key product of head i is W_Q^i W_K^iT, of shape (D, D).
+Shapes: H heads, P head_size, D embedding_size, S shared_size, R = min(P, D), the largest rank that
+a query-key product can have.
 """
 
 from functools import partial
@@ -11,9 +12,9 @@ import torch.nn.functional as F
 from numpy.linalg import LinAlgError
 from torch import Tensor
 
-# Alternating least squares stops after _SWEEPS iterations, or when an iteration improves the fit by
-# less than _TOLERANCE.
-_SWEEPS, _TOLERANCE = 300, 1e-8
+# Alternating least squares stops after _ITERATIONS iterations, or when an iteration improves the
+# fit by less than _TOLERANCE.
+_ITERATIONS, _TOLERANCE = 300, 1e-8
 # The weight of the penalty on squared factors, as a share of the sum of squared products.
 _RIDGE = 1e-10
 
@@ -23,13 +24,14 @@ def factorise(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return factors query_DS, mixing_HS and key_DS of the query-key products of all heads.
 
-    For each head i, query diag(mixing_i) key^T approximates the product W_Q^i W_K^iT. If S is at
-    least H * R, the factors reproduce all products exactly, and coordinates beyond H * R are zero.
-    If S is smaller, alternating least squares fits the factors. It starts from the S largest
-    singular directions of the single heads, so it is deterministic. All computations are in double
+    For each head i, query diag(mixing_i) key^T approximates the head's query-key product. If S is
+    at least H * R, the factors reproduce all products exactly, and coordinates beyond H * R are
+    zero. If S is smaller, alternating least squares fits the factors. It is deterministic, because
+    it starts from the S largest singular directions of the heads. All computations are in double
     precision.
 
     Args:
+        query_HPD, key_HPD: the transposed projections of each head, W_Q^iT and W_K^iT.
         size: S, the number of shared coordinates.
 
     Raises:
@@ -52,15 +54,16 @@ def factorise(
 def _directions(
     query_HPD: Tensor, key_HPD: Tensor, size: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return initial factors, made of the largest singular directions of the single heads.
+    """Return initial factors from the S largest singular directions of the heads' products.
 
-    A column of the mixing matrix has 1 for the head that its direction comes from, and 0 otherwise.
+    Each of the S coordinates is a singular direction of one head. In its column of mixing_HS, that
+    head has 1, and all others have 0.
     """
     heads, head_size, embedding_size = query_HPD.shape
     rank = min(head_size, embedding_size)
     left, values, right = torch.linalg.svd(query_HPD.mT @ key_HPD, full_matrices=False)
 
-    # Join the singular directions of all heads. A is their number, H * R.
+    # Concatenate the singular directions of all heads. A is their number, H * R.
     query_DA = left[..., :rank].transpose(0, 1).flatten(1)
     key_DA = right[:, :rank].flatten(0, 1).T
     own_HA = torch.eye(heads).to(left).repeat_interleave(rank, dim=1)
@@ -76,14 +79,14 @@ def _directions(
 
 
 def _fitted(products_DHD: Tensor, start: list[Tensor]) -> list[Tensor]:
-    """Fit factors to the products by alternating least squares that begins with `start`."""
+    """Fit factors to the products by alternating least squares. `start` has initial factors."""
     from tensorly.cp_tensor import CPTensor
     from tensorly.decomposition import parafac
 
     begun = CPTensor((None, [factor.numpy() for factor in start]))
     rank = start[0].shape[1]
     fit = partial(
-        parafac, products_DHD.numpy(), rank, n_iter_max=_SWEEPS, tol=_TOLERANCE
+        parafac, products_DHD.numpy(), rank, n_iter_max=_ITERATIONS, tol=_TOLERANCE
     )
     try:
         _, factors = fit(init=begun)
@@ -98,10 +101,10 @@ def _fitted(products_DHD: Tensor, start: list[Tensor]) -> list[Tensor]:
 def _balanced(
     query_DS: Tensor, mixing_HS: Tensor, key_DS: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Rescale each of the S coordinates, without changing the product of the factors.
+    """Rescale the columns of the factors without changing the products that they approximate.
 
-    Afterwards the query and key columns of a coordinate have equal norms, and its mixing column has
-    norm 1.
+    In the result, each mixing column has norm 1, and each query column has the same norm as the key
+    column of the same coordinate.
     """
     norms = [
         factor.norm(dim=0).clamp_min(1e-300) for factor in (query_DS, mixing_HS, key_DS)

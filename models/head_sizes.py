@@ -1,8 +1,9 @@
 """Support for heads of different sizes, between layers or within a layer.
 
-The paper leaves this to future work (section 5). `head_size` is one number for all heads, or a list
-with an entry for each layer. An entry is one number for all heads of its layer, or a list with a
-number for each head.
+The paper leaves such heads to future work (section 5). The config's `model.head_size` is one number
+for all heads, or a list with an entry for each layer. An entry is one number for all heads of the
+layer, or a list with a number for each head. For example, [8, [4, 12]] is for two layers with two
+heads each.
 """
 
 import math
@@ -57,10 +58,14 @@ def attention_layers(
     head_size: HeadSize,
     **options: Any,
 ) -> Iterator[nn.Module]:
-    """Yield the attention of each layer.
+    """Yield the attention module of each layer.
 
-    The generator builds an attention only when the caller asks for it. A caller can therefore build
-    the rest of a layer first, so that random weights are drawn layer by layer.
+    Each module is built only when the caller takes it. So the caller can build the rest of a layer
+    before the next attention, and random weights are drawn layer by layer.
+
+    Args:
+        attention: an attention variant (see `AttentionBuilder` in models/transformer.py).
+        options: further arguments of the variant.
     """
     for sizes in sizes_by_layer(head_size, layers):
         if isinstance(sizes, int):
@@ -74,7 +79,7 @@ def attention_layers(
 
 
 def cached_numbers(layers: Iterable[Any]) -> int | None:
-    """Return how many numbers all attention layers cache per position.
+    """Return the number of elements in the KV cache of all layers, per position.
 
     Return None if a layer has no attribute `cached_numbers`.
     """
@@ -85,10 +90,10 @@ def cached_numbers(layers: Iterable[Any]) -> int | None:
 class UnevenAttention(nn.Module):
     """The attention of a layer whose heads differ in size.
 
-    It consists of one attention for each size, and adds up their outputs. The sum equals one
+    The layer has one attention module for each size, and adds up their outputs. The sum equals one
     projection of all concatenated heads, because V_o (the paper's eq. 9) has separate columns for
-    each head. Heads of different sizes share nothing. So this class is not for variants whose heads
-    share weights (`heads_share`).
+    each head. Heads of different sizes share no weights. So this class does not fit variants with
+    `heads_share = True`, whose heads share weights.
     """
 
     def __init__(
@@ -109,7 +114,10 @@ class UnevenAttention(nn.Module):
     def forward(
         self, x_BTD: Tensor, mask_B1TT: Tensor | None = None, **rotation: Any
     ) -> Tensor:
-        """Return x_BTD. The mask is True where a query (axis 2) may attend to a key (axis 3)."""
+        """Return the output, of shape (B, T, D).
+
+        The mask is True where a query (axis 2) may attend to a key (axis 3).
+        """
         first, *others = self.groups
         output_BTD: Tensor = first(x_BTD, mask_B1TT, **rotation)
         for group in others:
@@ -119,10 +127,10 @@ class UnevenAttention(nn.Module):
 
 @torch.no_grad()
 def _draw_together(groups: Iterable[nn.Module], embedding_size: int) -> None:
-    """Rescale the initial weights of groups of heads, as if all heads were drawn together.
+    """Rescale the initial weights of the groups, as if one matrix had been drawn for all heads.
 
-    Glorot's variance is 2 / (embedding_size + width). The weights of each group were drawn with the
-    width of its own heads, and get the variance for the width of all heads of the layer.
+    Glorot's variance is 2 / (embedding_size + width). Each group was drawn with the width of its
+    own heads. Afterwards, its weights have the variance for the width of all heads of the layer.
     """
     for matrices in zip(*map(_glorot_matrices, groups), strict=True):
         total = sum(width for _, width in matrices)
@@ -131,10 +139,11 @@ def _draw_together(groups: Iterable[nn.Module], embedding_size: int) -> None:
 
 
 def _glorot_matrices(group: nn.Module) -> list[tuple[Tensor, int]]:
-    """Return the weights that are drawn by the width of all their heads, and this width.
+    """Return pairs of a weight and the width that sets its Glorot variance.
 
-    With `glorot="head"`, queries and keys are left out, because each head is drawn by itself. Other
-    variants than `multi_head` and `decoupled` draw their own weights, so the list is empty.
+    With `glorot="head"`, omit queries and keys, because their variance does not depend on a width.
+    For other variants than `multi_head` and `decoupled`, return an empty list, so that their
+    weights stay as they were drawn.
     """
     if isinstance(group, MultiHeadAttention):
         width = group.output.in_features

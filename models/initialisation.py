@@ -11,8 +11,8 @@ def glorot_uniform_(linear: nn.Linear, *, stacked: Sequence[int] = ()) -> None:
 
     Args:
         linear: the projection.
-        stacked: the output sizes of the matrices, if the weight is a stack of several matrices.
-            Each matrix is then drawn with the variance for its own shape.
+        stacked: if the weight stacks several matrices, the output size of each. Each matrix is
+            drawn with the variance for its own shape.
     """
     for weight in torch.split(linear.weight, [*stacked] or len(linear.weight)):
         nn.init.xavier_uniform_(weight)
@@ -21,10 +21,10 @@ def glorot_uniform_(linear: nn.Linear, *, stacked: Sequence[int] = ()) -> None:
 
 
 def truncated_normal_(module: nn.Module) -> None:
-    """Draw the weight of a Linear or Embedding as BERT does, and set the bias to zero.
+    """Draw the weight of a Linear or Embedding as BERT does, and set the bias of a Linear to zero.
 
     The distribution is normal with standard deviation 0.02, truncated at two standard deviations.
-    Any other module stays unchanged, so that `model.apply` can call this function.
+    Other modules stay unchanged, so `model.apply(truncated_normal_)` initialises a whole model.
     """
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.trunc_normal_(module.weight, std=0.02, a=-0.04, b=0.04)

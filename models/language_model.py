@@ -1,4 +1,4 @@
-"""The base class of language models, with the loss that they share.
+"""The base class of language models. It computes the loss.
 
 Shapes: B batch, T positions, D embedding_size, V vocabulary.
 """
@@ -22,9 +22,12 @@ class LanguageModel(nn.Module, ABC):
     ) -> Tensor:
         """Return hidden_BTD, the input of the softmax layer.
 
-        The hidden state of a position may depend on the tokens at this position and at earlier
-        positions of its segment. Segment 0 is padding. `positions_BT` restarts at 0 in each
-        segment.
+        The hidden state of a position may depend only on the tokens at this and at earlier
+        positions of the same segment.
+
+        Args:
+            segments_BT: the segment number of each position. Padding has the number 0.
+            positions_BT: the positions, which restart at 0 in each segment.
         """
 
     @abstractmethod
@@ -38,8 +41,9 @@ class LanguageModel(nn.Module, ABC):
     def own_logits(self, *inputs: Tensor) -> Tensor:
         """Return logits_BTV of the model's own output layer, given the arguments of `forward`.
 
-        A wrapper of another library's model returns the logits of that model. The loss does not use
-        them. tasks/lm1b/contract.py checks that they equal the result of `logits`.
+        Override this method in a wrapper of another library's model, to return the logits of that
+        model. The loss does not use them, but tasks/lm1b/contract.py checks that they equal the
+        result of `logits`.
         """
         return self.logits(self(*inputs))
 
@@ -56,7 +60,7 @@ class LanguageModel(nn.Module, ABC):
     def embedding_parameters(self) -> list[Any]:
         """Return the weights of all embeddings and of the softmax layer.
 
-        If both share a weight, the list has it once.
+        The list has a shared weight once.
         """
         kinds = nn.Embedding | TokenEmbedding
         tables = [part.weight for part in self.modules() if isinstance(part, kinds)]

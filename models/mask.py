@@ -1,6 +1,8 @@
-"""Attention masks for rows with several segments, and a layout that lets a CPU skip hidden keys.
+"""Attention masks for rows that hold several segments, such as packed sentences.
 
-The layout copies the segments of a batch into a padded array, whose places are called slots.
+A position attends only to its own segment. A CPU saves time if it computes attention segment by
+segment instead of over whole rows. For this, `SegmentLayout` copies the segments of a batch into
+slots, the positions of a padded array.
 Shapes: B batch, T positions, H heads, P head_size, N segments of the batch, S slots.
 """
 
@@ -15,17 +17,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Segments of equal length are computed together. To make more lengths equal, round them up to a
-# multiple of STEP.
+# Segments with equally many slots are computed in one call. Round the length of each segment up to
+# a multiple of STEP, so that more segments have equally many slots.
 STEP = 8
 
 
 def attention_mask(segments_BT: Tensor, *, causal: bool) -> Tensor:
     """Return mask_B1TT, which is True where a query (axis 2) may attend to a key (axis 3).
 
-    Adjacent positions with equal numbers form a segment. A position attends only to its own
-    segment. Padding is segment 0. Every position attends at least to itself, because a softmax over
-    no keys is NaN.
+    A position attends only to its own segment, and with `causal=True` not to later positions. Every
+    position attends at least to itself, because a softmax over no keys is NaN. On a CPU, the mask
+    is a SegmentMask if this saves time.
+
+    Args:
+        segments_BT: the segment number of each position. Adjacent positions with equal numbers form
+            a segment. Padding has the number 0.
     """
     mask_B1TT = (segments_BT[:, :, None] == segments_BT[:, None, :]).unsqueeze(1)
     if causal:
@@ -34,9 +40,9 @@ def attention_mask(segments_BT: Tensor, *, causal: bool) -> Tensor:
             length, length, dtype=torch.bool, device=segments_BT.device
         ).tril()
         mask_B1TT = mask_B1TT & earlier_TT
-    # A layout needs the segments on the CPU. Reading them from a GPU would make the CPU wait.
+    # SegmentLayout reads segments_BT on the CPU. Copying it from a GPU would make the CPU wait.
     if segments_BT.device.type != "cpu":
-        mask_B1TT.causal = causal  # type: ignore[attr-defined]  # for models.attention._fused
+        mask_B1TT.causal = causal  # type: ignore[attr-defined]  # _fused.py reads it
         return mask_B1TT
     layout = SegmentLayout.of(segments_BT)
     return (
@@ -48,18 +54,19 @@ def attention_mask(segments_BT: Tensor, *, causal: bool) -> Tensor:
 
 @dataclass(frozen=True)
 class SegmentLayout:
-    """A layout that assigns each position of a batch to a slot, segment by segment.
+    """The assignment of a batch's positions to slots.
 
-    Segments of similar length form a group. All segments of a group have the same number of slots.
-    The last slots of a segment may be padding.
+    The slots of a segment are consecutive. A segment has as many slots as positions, rounded up to
+    a multiple of STEP. The surplus slots at its end are padding. All segments with equally many
+    slots form a group, and the slots of a group are consecutive.
 
     Attributes:
-        rows: B, the number of rows.
-        groups: pairs (number of segments, slots per segment), one for each group.
-        source_S: for each slot, the index of its position in the flattened batch. A slot of padding
-            has the last position of its segment.
-        slot_BT: for each position, the index of its slot.
-        real_S: False for slots of padding, True for all others.
+        rows: B.
+        groups: for each group, the number of its segments and the number of slots per segment.
+        source_S: for each slot, the index in the flattened batch of the position that is copied
+            into it. Padding slots get a copy of the segment's last position.
+        slot_BT: for each position of the flattened batch, the index of its slot.
+        real_S: False for padding slots, True for all others.
     """
 
     rows: int
@@ -70,7 +77,7 @@ class SegmentLayout:
 
     @classmethod
     def of(cls, segments_BT: Tensor) -> Self:
-        """Return the layout of a batch with these segments."""
+        """Return the layout of a batch with these segment numbers, which must be on the CPU."""
         rows, length = segments_BT.shape
         numbers_BT = segments_BT.numpy()
         first_BT = np.ones((rows, length), bool)
@@ -99,16 +106,17 @@ class SegmentLayout:
 
     @property
     def saves(self) -> bool:
-        """True if the layout at least halves the cost of attention over whole rows."""
+        """True if attention by segment has at most half the query-key pairs of whole rows."""
         within = sum(count * slots**2 for count, slots in self.groups)
         return 2 * within <= len(self.slot_BT) ** 2 // self.rows
 
 
 class SegmentMask(Tensor):
-    """A mask that makes `F.scaled_dot_product_attention` compute one group of segments at a time.
+    """A mask that makes `F.scaled_dot_product_attention` compute each segment separately.
 
-    All other functions treat it as an ordinary mask_B1TT. Results equal those with the ordinary
-    mask up to rounding. `torch.nn.attention.bias.CausalBias` is a similar subclass of Tensor.
+    All other functions treat it as an ordinary mask_B1TT. Attention gives the same result as with
+    the ordinary mask, up to rounding. `torch.nn.attention.bias.CausalBias` is a similar subclass of
+    Tensor.
     """
 
     segments: SegmentLayout
@@ -144,14 +152,14 @@ class SegmentMask(Tensor):
         *_: Any,
         **__: Any,
     ) -> bool:
-        """Return whether queries, keys and values have as many rows and positions as the mask."""
+        """Return whether queries, keys and values have the same B and T as the mask."""
         here = (attn_mask.shape[0], attn_mask.shape[-1])
         return all(
             part.dim() == 4 and part.shape[::2] == here for part in (query, key, value)
         )
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]  # each batch would be compiled anew
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # else recompiled for each batch
 def _by_segment(
     query: Tensor,
     key: Tensor,
@@ -163,8 +171,11 @@ def _by_segment(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Compute context_BHTP from query_BHTP, key_BHTP and value_BHTP, one group at a time."""
-    assert not is_causal  # torch forbids is_causal together with a mask
+    """Compute scaled dot-product attention, one group of segments at a time.
+
+    `query`, `key` and `value` have the shape (B, H, T, P). Return context_BHTP.
+    """
+    assert not is_causal  # PyTorch forbids is_causal together with a mask
     layout = attn_mask.segments
     sizes = [count * slots for count, slots in layout.groups]
     laid_out = [
@@ -187,7 +198,7 @@ def _by_segment(
             v,
             attn_mask=None if attn_mask.causal else real.view(count, 1, 1, slots),
             dropout_p=dropout_p,
-            is_causal=attn_mask.causal,  # this also hides padding, which comes last
+            is_causal=attn_mask.causal,  # this also hides padding, which follows all keys
             scale=scale,
             enable_gqa=enable_gqa,
         )

@@ -10,9 +10,9 @@ from torch.utils.flop_counter import FlopCounterMode
 def parameter_counts(model: Any) -> dict[str, int]:
     """Return params_total, params_embedding, params_non_embedding and params_attention.
 
-    A shared parameter counts once. Embedding parameters are those that the method
-    `embedding_parameters` of the model returns. Attention parameters are those of submodules named
-    `attention`, including biases. Without such submodules, params_attention is absent.
+    A shared parameter counts once. The method `embedding_parameters` of the model returns the
+    embedding parameters. Attention parameters are the weights and biases of all submodules named
+    `attention`. If the model has none, params_attention is absent.
     """
     total = sum(p.numel() for p in model.parameters())
     embedding = sum(p.numel() for p in model.embedding_parameters())
@@ -27,7 +27,7 @@ def parameter_counts(model: Any) -> dict[str, int]:
 
 
 def cache_bytes(model: Any) -> dict[str, int]:
-    """Return cache_bytes_per_token, the size of the KV cache per token with two bytes per number.
+    """Return cache_bytes_per_token, the size of the KV cache with two bytes per element.
 
     Return {} for a model without the attribute `cached_numbers`, such as an encoder.
     """
@@ -38,8 +38,8 @@ def cache_bytes(model: Any) -> dict[str, int]:
 def forward_flops(call: Callable[[], object]) -> int:
     """Return the number of floating-point operations in the matrix products of `call()`.
 
-    A multiplication and an addition count as two operations. Attention counts in full, including
-    masked pairs. `call()` may use meta tensors, so that nothing is computed.
+    A multiplication and an addition count as two operations. In attention, masked pairs count, too.
+    `call()` may use meta tensors, so that nothing is computed.
     """
     counter = FlopCounterMode(display=False)
     # With the MATH backend, attention counts the same for every mask, head size and device.

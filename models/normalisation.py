@@ -12,5 +12,5 @@ class RMSNorm(nn.RMSNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise x over its last axis. The result has the precision of x."""
-        # Under autocast, x may be in half precision. PyTorch then needs scales of the same type.
+        # Under autocast, x may be in half precision. F.rms_norm needs scales of the same type.
         return F.rms_norm(x, self.weight.shape, self.weight.to(x.dtype), self.eps)

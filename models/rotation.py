@@ -1,8 +1,9 @@
 """Rotary position encoding (RoFormer, Su et al. 2021).
 
-It rotates queries and keys by angles that grow with their position. So a logit depends on the
-distance between query and key. A rotation acts on pairs of dimensions. As in Hugging Face's
-`transformers`, dimension i forms a pair with dimension i + R / 2.
+It rotates queries and keys by angles proportional to their position. The logit of a rotated query
+and key depends on the distance between them, but not on their absolute positions. A rotation acts
+on pairs of dimensions. As in Hugging Face's `transformers`, dimension i forms a pair with dimension
+i + R / 2.
 Shapes: B batch, T positions, H heads, P head_size, R rotated dimensions of a head.
 """
 
@@ -34,7 +35,10 @@ class Rotation:
         }
 
     def __call__(self, x_BTHP: Tensor, head_size: int) -> Tensor:
-        """Rotate queries or keys. With padding for a GPU, P may be larger than `head_size`."""
+        """Rotate queries or keys with heads of size `head_size`, which must be in `turned`.
+
+        P may be larger than `head_size`, because heads are padded on a GPU.
+        """
         cos_BT1R, sin_BT1R = self._turns[head_size]
         count = cos_BT1R.shape[-1]
         x_BTHR, rest = x_BTHP[..., :count], x_BTHP[..., count:]
@@ -47,8 +51,8 @@ class Rotation:
 def _turn(positions_BT: Tensor, count: int, base: float) -> tuple[Tensor, Tensor]:
     """Return the cosines and sines of all angles, cos_BT1R and sin_BT1R.
 
-    Both dimensions of a pair have the same angle. In the first dimension of a pair, the sine is
-    negated.
+    Both dimensions of a pair have the same angle. The sine of the first dimension is negated, so
+    that the rotated pair is x * cos + swapped x * sin.
     """
     if count % 2:
         raise ValueError(

@@ -1,6 +1,7 @@
 """The two Transformers of the paper: the language model for LM1B and BERT's encoder.
 
-The language model also has options of modern decoders: rotary positions, RMSNorm and gates.
+The language model also has options of modern decoders: rotary positions, RMSNorm and gated
+feed-forward layers.
 
 Shapes: B batch, T positions, D embedding_size, V vocabulary.
 """
@@ -22,22 +23,22 @@ from models.normalisation import RMSNorm
 from models.rotation import Rotation
 
 AttentionBuilder = Callable[..., nn.Module]
-"""An attention variant, or a `functools.partial` of one with its own options.
+"""An attention variant, or a `functools.partial` that sets its own options.
 
-Each layer calls it as `builder(embedding_size, heads, head_size, bias=..., dropout=...)`."""
+For each layer, a model calls `builder(embedding_size, heads, head_size, bias=..., dropout=...)`."""
 
 
 class Decoder(LanguageModel):
     """A language model of pre-LN blocks with a causal mask. Attention and softmax have no bias.
 
-    With the default options it is tensor2tensor's model, which the paper trained on LM1B. The
-    layers are in `blocks`, so that they can be compiled or sharded one by one.
+    With the default options it is tensor2tensor's model, which the paper trained on LM1B. The list
+    `blocks` has the layers, so that they can be compiled or sharded one by one.
 
     Args:
         position_encoding: "sinusoidal" adds sinusoids to the embeddings. "rotary" rotates queries
-            and keys (see `models.rotation`), and the attention must take a rotation. "none" does
-            neither.
-        rotary_size: the number of dimensions of a head to rotate. None means all.
+            and keys (see `models.rotation`), which not every attention variant supports. "none"
+            does neither.
+        rotary_size: how many dimensions of each head are rotated. None means all.
         normalisation: "layer" for LayerNorm, "rms" for RMSNorm.
         feedforward: "plain", or "gated" for a second projection that multiplies the activations.
         biases: whether feed-forward layers and LayerNorms have biases.
@@ -124,7 +125,7 @@ class Decoder(LanguageModel):
     def forward(
         self, tokens_BT: Tensor, segments_BT: Tensor, positions_BT: Tensor
     ) -> Tensor:
-        """Return the hidden states after the final norm, hidden_BTD."""
+        """Return hidden_BTD, the hidden states after the final norm."""
         mask_B1TT = attention_mask(segments_BT, causal=True)
         x_BTD = self.dropout(self.embedding(tokens_BT, positions_BT))
         rotation: dict[str, Any] = {}
@@ -144,7 +145,7 @@ class Decoder(LanguageModel):
 class Encoder(nn.Module):
     """BERT without output layers: bidirectional post-LN blocks with biases and learned positions.
 
-    The layers are in `blocks`. A row has at most `positions` tokens.
+    The list `blocks` has the layers. A row may have at most `positions` tokens.
     """
 
     def __init__(  # noqa: PLR0913  (one keyword for each option of the model)
@@ -193,9 +194,9 @@ class Encoder(nn.Module):
         self.apply(truncated_normal_)
 
     def forward(self, tokens_BT: Tensor, types_BT: Tensor, real_BT: Tensor) -> Tensor:
-        """Return the hidden states of the last layer, hidden_BTD.
+        """Return hidden_BTD, the hidden states of the last layer.
 
-        Tokens attend to all tokens of their row, and padding attends only to padding.
+        A token attends to all tokens of its row, but not to padding. Padding attends to padding.
 
         Args:
             types_BT: 0 for the first text of a row, 1 for the second.

@@ -1,1 +1,1 @@
-"""The attention variants. Each public module defines one variant, which has the module's name."""
+"""The attention variants. Each public module defines the variant of the same name."""

@@ -26,13 +26,16 @@ def attended(
 ) -> Tensor:
     """Compute scaled dot-product attention. Return context_BHTP, the output of each head.
 
-    The mask is True where a query (axis 2) may attend to a key (axis 3). Values may have another
-    size P than queries and keys.
-
     `F.scaled_dot_product_attention` takes either a mask or `is_causal`. Its GPU kernel takes both
     and then skips all keys above the diagonal, which gives the same bits in two thirds of the time.
     Therefore training on a GPU calls the kernel directly. Evaluation does not, because
     `models.attention_map` can only intercept calls of `F.scaled_dot_product_attention`.
+
+    Args:
+        q_BHTP, k_BHTP, v_BHTP: queries, keys and values. The values may have another size P than
+            the queries and keys.
+        mask: True where a query (axis 2) may attend to a key (axis 3), or a tensor to add to the
+            logits.
     """
     qkv = (q_BHTP, k_BHTP, v_BHTP)
     if mask is None or not (torch.is_grad_enabled() and _can_skip(*qkv, mask)):

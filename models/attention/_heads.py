@@ -1,9 +1,9 @@
-"""Projections into heads and back, with head sizes that a GPU's fused attention accepts.
+"""Linear projections to heads and from heads, which pad heads for the fused kernels of a GPU.
 
-A GPU's fused kernels do not store the logits, but need head sizes that are multiples of 8. For
-other sizes PyTorch uses a kernel that stores all logits. Therefore the weights of each head are
-padded with zeros on a GPU. The zeros change no product. Parameters, gradients and checkpoints do
-not contain them.
+These kernels compute attention without storing the logits, but need head sizes that are multiples
+of 8. For other sizes PyTorch uses a kernel that stores all logits. Therefore the functions of this
+module pad the weights of each head with zeros on a GPU. The zeros do not change the output of
+attention. Parameters, gradients and checkpoints do not contain them.
 
 multi_head.py defines the symbols of shapes. In this file, P includes the padding.
 """
@@ -20,7 +20,8 @@ MULTIPLES = {"cuda": 8}
 def to_heads(projection: nn.Linear, x_BTD: Tensor, *shape: int) -> Tensor:
     """Project x_BTD, and split the last axis of the result into the axes `shape`.
 
-    The last number of `shape` is the head size. On a GPU, padding makes the last axis larger.
+    The last number of `shape` is the head size. On a GPU, zeros pad the last axis to a multiple of
+    8.
     """
     weight_WD: Tensor = projection.weight
     bias_W: Tensor | None = projection.bias
@@ -34,7 +35,7 @@ def to_heads(projection: nn.Linear, x_BTD: Tensor, *shape: int) -> Tensor:
 
 
 def from_heads(projection: nn.Linear, context_BHTP: Tensor) -> Tensor:
-    """Concatenate the heads and return their projection, x_BTD."""
+    """Concatenate the heads and project them to the embedding size. Return x_BTD."""
     context_BTW = context_BHTP.transpose(1, 2).flatten(2)
     weight_DW: Tensor = projection.weight
     heads = context_BHTP.shape[1]
@@ -57,13 +58,13 @@ class HeadNorm(nn.Module):
         self.heads, self.key_value_heads = heads, key_value_heads
 
     def forward(self, qk_BTHP: Tensor) -> Tensor:
-        """Normalise queries and keys. On the axis H, query heads come first, then key heads."""
+        """Normalise queries and keys. The axis H has first all query heads, then all key heads."""
         head_size = len(self.query)
         rows = (
             self.query.expand(self.heads, -1),
             self.key.expand(self.key_value_heads, -1),
         )
-        # The padding for a GPU must not enter the mean.
+        # Exclude the padding for a GPU from the mean square.
         normed_BTHP = F.rms_norm(qk_BTHP[..., :head_size], (head_size,), eps=1.0e-6)
         return widened(
             (normed_BTHP * torch.cat(rows)).to(qk_BTHP.dtype), qk_BTHP.shape[-1]

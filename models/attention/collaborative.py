@@ -1,17 +1,17 @@
 """Collaborative attention: heads that share query and key projections (Cordonnier et al. 2020).
 
-multi_head.py defines the symbols of shapes. S is shared_size, which the paper calls D~_k. All heads
-read the same queries and keys of size S. Head i weights their coordinates by its own mixing vector
-m_i:
+multi_head.py defines the symbols of shapes. S is shared_size, which Cordonnier et al. call D~_k.
+All heads use the same queries and keys of size S. Head i multiplies their coordinates by its mixing
+vector m_i:
 
     logits of head i = X W_Q diag(m_i) (X W_K)^T / sqrt(P)
 
-So all heads share one query and one key projection of size S, and the logits of each head can have
-rank S. Values and output are those of multi-head attention. Multi-head attention itself is the
-case S = heads * head_size, where m_i is one on the coordinates of head i and zero elsewhere.
+So the logits of each head can have rank S. Values and output are those of multi-head attention.
+Multi-head attention itself is the case S = heads * head_size, where m_i is one on the coordinates
+of head i and zero elsewhere.
 
-The variant does not support rotary positions. They rotate pairs of coordinates, but diag(m_i)
-scales each coordinate separately. With rotary positions, `from_factors` could therefore not
+The variant does not support rotary positions. A rotation acts on pairs of coordinates, but
+diag(m_i) scales each coordinate separately. So with rotary positions, `from_factors` could not
 reproduce the logits of a trained multi-head attention.
 """
 
@@ -32,12 +32,13 @@ from models.initialisation import glorot_uniform_
 class CollaborativeAttention(nn.Module):
     """Attention with shared queries and keys of size `shared_size`, by default heads * head_size.
 
-    With `bias`, each head has a content bias, which is a vector of size D. The product of this
-    vector and the input at a position is added to all logits for the key at this position. A bias
-    of the queries would have the same effect. A bias of the keys would cancel in the softmax.
+    If `bias` is True, each head has a content bias, which is a vector of size D. Its dot product
+    with the input at a position is added to all logits for the key at this position. In multi-head
+    attention, the bias of the queries has the same effect, and the bias of the keys cancels in the
+    softmax.
     """
 
-    # A layer may not have heads of several sizes, since each size would get its own projections.
+    # Configs may not mix head sizes in a layer, because each size would get its own projections.
     heads_share = True
 
     def __init__(
@@ -65,20 +66,26 @@ class CollaborativeAttention(nn.Module):
 
         for projection in (self.query, self.key, self.value, self.output):
             glorot_uniform_(projection)
-        # A logit is a sum of shared_size terms here, but of head_size in multi-head attention.
-        # With this variance of the mixing vectors, logits have equal variances in both.
+        # A logit is a sum of shared_size terms here, and of head_size terms in multi-head
+        # attention. This variance of the mixing vectors gives both the same variance of logits.
         nn.init.normal_(self.mixing, std=math.sqrt(head_size / shared_size))
 
     @property
     def cached_numbers(self) -> int:
-        """The size of the cache per position, in numbers: shared keys, content biases, values."""
+        """The number of elements in the KV cache per position.
+
+        The cache has the shared key, the content bias of each head, and the values.
+        """
         biases = 0 if self.content_bias is None else self.heads
         return self.mixing.shape[1] + biases + self.heads * self.head_size
 
     def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None) -> Tensor:
-        """Return x_BTD. The mask is True where a query (axis 2) may attend to a key (axis 3)."""
+        """Return the output, of shape (B, T, D).
+
+        The mask is True where a query (axis 2) may attend to a key (axis 3).
+        """
         q_BTS = to_heads(self.query, x_BTD, self.mixing.shape[1])
-        # Under autocast, the product would have the precision of `mixing` without this cast.
+        # Without this cast, the product would have single precision under autocast.
         mixing_HS = widened(self.mixing, q_BTS.shape[-1]).to(q_BTS.dtype)
         q_BHTS = q_BTS.unsqueeze(1) * mixing_HS.unsqueeze(1)
         k_BTS = to_heads(self.key, x_BTD, self.mixing.shape[1])
@@ -86,7 +93,7 @@ class CollaborativeAttention(nn.Module):
 
         # Scale by the head size P, not by S. Factors with a smaller S approximate the same logits
         # (see `from_factors`), so they need the same scale. The authors' code divides by
-        # sqrt(S / heads), which sharpens the attention of compressed heads.
+        # sqrt(S / heads), which makes logits too large if S is smaller than heads * head_size.
         scale = 1 / math.sqrt(self.head_size)
         context_BHTP = attended(
             q_BHTS,
@@ -101,9 +108,9 @@ class CollaborativeAttention(nn.Module):
     def _with_content_bias(
         self, x_BTD: Tensor, mask_B1TT: Tensor | None, scale: float
     ) -> Tensor | None:
-        """Return a tensor to add to the logits: content biases, and -inf where the mask is False.
+        """Return the tensor to add to the logits: content biases, and -inf where the mask is False.
 
-        Without content biases, return the mask.
+        If the module has no content biases, return the mask unchanged.
         """
         if self.content_bias is None:
             return mask_B1TT
@@ -122,11 +129,11 @@ class CollaborativeAttention(nn.Module):
         mixing_HS: Tensor,
         key_DS: Tensor,
     ) -> CollaborativeAttention:
-        """Convert multi-head attention to collaborative attention, given factors of its logits.
+        """Convert multi-head attention to collaborative attention with the given factors.
 
-        In the logits of head i, query_DS diag(m_i) key_DS^T replaces the product W_Q^i W_K^iT of
-        `attention`, where m_i is row i of mixing_HS. `models.factorise` computes such factors. The
-        content bias follows from the query bias of `attention`. Values and output are copied.
+        For head i, query_DS diag(m_i) key_DS^T replaces the product W_Q^i W_K^iT of `attention`,
+        where m_i is row i of mixing_HS. `models.factorise` computes such factors. The content bias
+        is computed from the query bias of `attention`. Values and output are copied.
         """
         weight, has_bias = attention.qkv.weight, attention.qkv.bias is not None
         made = cls(

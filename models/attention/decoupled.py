@@ -1,8 +1,8 @@
 """Multi-head attention with separate sizes for values and for queries and keys.
 
 multi_head.py defines the symbols of shapes. U is value_size. The paper's Theorem 1 is about queries
-and keys: their size P limits the rank of a head's logits. In `multi_head`, values have the size P,
-too, so a larger P also makes values and output larger. This variant can change P alone.
+and keys: their size P limits the rank of a head's logits. In `multi_head`, values have the size P
+too, so a larger P also enlarges the values and the output projection. Here, P can change alone.
 """
 
 import math
@@ -46,7 +46,7 @@ class DecoupledAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """The size of the KV cache per position, in numbers: keys and values."""
+        """The number of elements in the KV cache per position, for keys and values."""
         return self.heads * (self.head_size + self.value_size)
 
     def forward(
@@ -55,7 +55,10 @@ class DecoupledAttention(nn.Module):
         mask_B1TT: Tensor | None = None,
         rotation: Rotation | None = None,
     ) -> Tensor:
-        """Return x_BTD. The mask is True where a query (axis 2) may attend to a key (axis 3)."""
+        """Return the output, of shape (B, T, D).
+
+        The mask is True where a query (axis 2) may attend to a key (axis 3).
+        """
         qk_BTHP = to_heads(self.query_key, x_BTD, 2 * self.heads, self.head_size)
         if rotation is not None:
             qk_BTHP = rotation(qk_BTHP, self.head_size)

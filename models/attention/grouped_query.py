@@ -1,6 +1,6 @@
 """Grouped-query attention: heads that share keys and values in groups (Ainslie et al. 2023).
 
-multi_head.py defines the symbols of shapes. Decoding caches 2 K P numbers per position instead of
+multi_head.py defines the symbols of shapes. The KV cache has 2 K P elements per position instead of
 2 H P. K = 1 is multi-query attention (Shazeer 2019). K = H is `multi_head`.
 """
 
@@ -10,15 +10,16 @@ from models.attention.multi_head import MultiHeadAttention
 class GroupedQueryAttention(MultiHeadAttention):
     """Multi-head attention where each group of H / K query heads shares one key and value head.
 
-    The query, key and value matrices are each drawn from Glorot's uniform distribution, with the
-    variance for the shape of that matrix. So the key matrix has the variance 2 / (D + K P), which
-    is larger for a smaller K. The variance matters. In a pilot with two seeds, 8 heads that shared
-    2 key heads were 1.4 % worse than 2 heads with their own keys. With PyTorch's default variance,
-    1 / (3 D), the 8 heads were 1.9 % worse. With K = H, the initial weights are bit for bit those
-    of `multi_head`.
+    The query, key and value matrices are each drawn from Glorot's uniform distribution with the
+    variance for the matrix's own shape. So the key matrix has the variance 2 / (D + K P), which is
+    larger for a smaller K. With K = H, the initial weights are bit for bit those of `multi_head`.
+
+    A pilot with two seeds compared 8 query heads on 2 key heads to 2 heads with their own keys. The
+    8 heads were worse by 1.4 % with Glorot's variance, and by 1.9 % with PyTorch's default variance
+    1 / (3 D).
     """
 
-    # A layer may not have heads of several sizes, since each size would get its own key heads.
+    # Configs may not mix head sizes in a layer, because each size would get its own key heads.
     heads_share = True
 
     def __init__(
@@ -34,7 +35,7 @@ class GroupedQueryAttention(MultiHeadAttention):
     ) -> None:
         if heads % key_value_heads:
             raise ValueError(
-                f"heads={heads} is not a multiple of key_value_heads={key_value_heads}; change one"
+                f"key_value_heads={key_value_heads} does not divide heads={heads}; change one"
             )
         sizes = (embedding_size, heads, head_size, key_value_heads)
         super().__init__(*sizes, bias=bias, dropout=dropout, qk_norm=qk_norm)

@@ -3,15 +3,16 @@
 It is the multi-head latent attention of DeepSeek-V2 (DeepSeek-AI 2024, eq. 9 to 19). multi_head.py
 defines the symbols of shapes. C is latent_size, R rotary_size, U value_size:
 
-    c, r              norm(W_C x) and W_R x; decoding caches only these C + R numbers per position
+    c                 norm(W_C x), the latent, of size C
+    r                 W_R x, the rotary key that all heads share, of size R
     q of head i       a part of size P without positions, and a rotary part of size R
-    k of head i       (W_K^i c, r), where all heads share the rotary part r
+    k of head i       (W_K^i c, r)
     v of head i       W_V^i c, of size U
     scale             1/sqrt(P + R)
 
-Only the rotary parts are rotated. If W_K^i c were rotated too, decoding would have to compute the
-keys of all earlier positions again at each step. If `query_latent_size` is given, queries come from
-a normalised latent of that size.
+Decoding caches only c and r. Rotary positions rotate only the rotary parts. If W_K^i c were rotated
+too, decoding would have to compute the keys of all earlier positions again at each step. If
+`query_latent_size` is given, queries come from a second normalised latent of that size.
 """
 
 import math
@@ -29,14 +30,14 @@ from models.rotation import Rotation
 class LatentAttention(nn.Module):
     """Attention whose keys and values are functions of a latent and of one shared rotary key.
 
-    Each matrix is drawn from Glorot's uniform distribution, with the variance for the shape of that
-    matrix. W_C and W_R count as two matrices. The norm removes the scale of the latent, so only W_K
-    sets the variance of the keys. This variance is 2 C / (C + H P) at the start of training, and
-    2 D / (D + H P) in `multi_head`. PyTorch's default distribution would give 1 / 3 in both cases,
-    but it was worse in a pilot with `grouped_query`.
+    Each matrix, including W_C and W_R, is drawn from Glorot's uniform distribution with the
+    variance for its own shape. The norm removes the scale of the latent, so only W_K sets the
+    variance of the keys. At the start of training, the keys have the variance 2 C / (C + H P). In
+    `multi_head` they have 2 D / (D + H P), for inputs of variance 1. PyTorch's default
+    initialisation would give 1 / 3 in both cases, but it was worse in a pilot with `grouped_query`.
     """
 
-    # A layer may not have heads of several sizes, since each size would get its own latent.
+    # Configs may not mix head sizes in a layer, because each size would get its own latent.
     heads_share = True
 
     def __init__(  # noqa: PLR0913  (the arguments of every variant, and four options)
@@ -74,7 +75,8 @@ class LatentAttention(nn.Module):
         )
         self.shared = nn.Linear(embedding_size, latent_size + rotary_size, bias=bias)
         self.latent_norm = RMSNorm(latent_size)
-        # A bias of the keys would add the same number to all logits of a query, so omit it.
+        # Omit a bias of the keys. It would add the same number to all logits of a query, which does
+        # not change the softmax.
         self.key = nn.Linear(latent_size, heads * head_size, bias=False)
         self.value = nn.Linear(latent_size, heads * value_size, bias=bias)
         self.output = nn.Linear(heads * value_size, embedding_size, bias=bias)
@@ -85,7 +87,7 @@ class LatentAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """The size of the KV cache per position, in numbers: the latent and the rotary key."""
+        """The number of elements in the KV cache per position, for latent and rotary key."""
         return self.latent_size + self.rotary_size
 
     def forward(
@@ -94,7 +96,10 @@ class LatentAttention(nn.Module):
         mask_B1TT: Tensor | None = None,
         rotation: Rotation | None = None,
     ) -> Tensor:
-        """Return x_BTD. The mask is True where a query (axis 2) may attend to a key (axis 3)."""
+        """Return the output, of shape (B, T, D).
+
+        The mask is True where a query (axis 2) may attend to a key (axis 3).
+        """
         latent_BTC, r_BTR = self.shared(x_BTD).split(
             [self.latent_size, self.rotary_size], -1
         )

@@ -5,17 +5,17 @@ The whole project uses these symbols for shapes. The symbols in parentheses are 
 
     B batch   T positions (n)   D embedding_size (d)   H heads (h)   P head_size (d_p)
     W width = heads * head_size, the size of all heads together
-    K key_value_heads, which equals H unless heads share keys and values (`grouped_query`)
+    K key_value_heads, which equals H unless heads share keys and values (grouped_query.py)
 
     q, k, v of head i    the paper's V_q^i X, V_k^i X, V_v^i X, transposed
-    scale                1/sqrt(d_p), from the head size and not from d/h
+    scale                1/sqrt(d_p), also if d_p differs from d/h
     output               the paper's V_o, which maps W back to D
 
 With head_size = embedding_size / heads this is the paper's standard MultiHead (eq. 8). With any
 other head size it is FixedMultiHead (eq. 9).
 
-A task builds one attention for each layer, from the config's section `model`. This file is stop 7
-of the road through the code in CONTRIBUTING.md. Read sweeper/results/collect.py next.
+A model has one attention module for each layer. This file is stop 7 of the road through the code in
+CONTRIBUTING.md. Read sweeper/results/collect.py next.
 """
 
 import math
@@ -34,14 +34,15 @@ class MultiHeadAttention(nn.Module):
     """Concatenated heads of scaled dot-product self-attention.
 
     Args:
-        qk_norm: whether to divide the queries and keys of each head by their root mean square and
-            multiply them by learned scales, before rotary positions rotate them (Henry et al. 2020,
-            as in Qwen3).
-        glorot: the shape for Glorot's initialisation of queries and keys. "matrix" is the shape of
-            all heads together (D x H P), as in the paper's code. Initial logits then have a
-            variance proportional to 1 / (D + H P)^2. It decreases with the number of heads. For D =
-            64 and P = 32, 16 heads have a twentieth of the variance of 2 heads. "head" is the shape
-            of a single head (D x P), so the number of heads does not affect the variance.
+        qk_norm: whether to normalise the queries and keys of each head by their root mean square,
+            with learned scales (Henry et al. 2020, as in Qwen3). Rotary positions are applied
+            afterwards.
+        glorot: which matrix shape sets the variance of Glorot's initialisation for queries and
+            keys. With "matrix", it is the shape of all heads together (D x H P), as in the paper's
+            code. The variance of the initial logits is then proportional to 1 / (D + H P)^2, so it
+            falls as heads are added. For D = 64 and P = 32, it is 20 times smaller with 16 heads
+            than with 2. With "head", it is the shape of a single head (D x P), so the number of
+            heads does not affect the variance.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def cached_numbers(self) -> int:
-        """The size of the KV cache per position, in numbers: keys and values."""
+        """The number of elements in the KV cache per position, for keys and values."""
         return 2 * self.key_value_heads * self.head_size
 
     def forward(
@@ -86,7 +87,10 @@ class MultiHeadAttention(nn.Module):
         mask_B1TT: Tensor | None = None,
         rotation: Rotation | None = None,
     ) -> Tensor:
-        """Return x_BTD. The mask is True where a query (axis 2) may attend to a key (axis 3)."""
+        """Return the output, of shape (B, T, D).
+
+        The mask is True where a query (axis 2) may attend to a key (axis 3).
+        """
         heads, shared = self.heads, self.key_value_heads
         qkv_BTHP = to_heads(self.qkv, x_BTD, heads + 2 * shared, self.head_size)
         qk_BTHP, v_BTKP = torch.split(qkv_BTHP, [heads + shared, shared], dim=2)

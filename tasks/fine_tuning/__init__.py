@@ -1,1 +1,1 @@
-"""The data and model code that all fine-tuning tasks share."""
+"""The base classes and functions that all fine-tuning tasks share."""

@@ -1,4 +1,4 @@
-"""Baselines for fine-tuning tasks. They ignore the order of words."""
+"""Baselines for fine-tuning tasks, computed from labels and words without a neural network."""
 
 import re
 import zlib
@@ -17,16 +17,27 @@ EPOCHS, BATCH, RATE, DECAY = 6, 64, 0.03, 1.0e-5
 
 
 def majority_accuracy(train: Sequence[int], test: Sequence[int]) -> float:
-    """Return the accuracy of always predicting the most common training label.
+    """Return the accuracy of predicting the most common training label for each test example.
 
     If several labels are equally common, predict the smallest.
+
+    Args:
+        train: the labels of the training examples.
+        test: the labels of the test examples.
     """
     commonest = np.bincount(train).argmax()
     return float(np.mean(np.asarray(test) == commonest))
 
 
 class BagOfWords:
-    """A multinomial logistic regression on the words of two texts, fitted with Adagrad."""
+    """A multinomial logistic regression on the words of two texts, fitted with Adagrad.
+
+    It ignores the order of the words.
+
+    Args:
+        pairs: the two texts of each training example.
+        labels: the class number of each training example.
+    """
 
     def __init__(self, pairs: Sequence[tuple[str, str]], labels: Sequence[int]) -> None:
         bags, targets = [_buckets(*pair) for pair in pairs], np.asarray(labels)
@@ -55,7 +66,7 @@ class BagOfWords:
     def accuracy(
         self, pairs: Sequence[tuple[str, str]], labels: Sequence[int]
     ) -> float:
-        """Return the share of pairs whose label is predicted correctly."""
+        """Return the share of the pairs for which the regression predicts the right label."""
         scores = self._scores([_buckets(*pair) for pair in pairs])
         return float(np.mean(scores.argmax(axis=1) == np.asarray(labels)))
 
@@ -67,10 +78,10 @@ class BagOfWords:
 def guessed_answer(question: str, context: str) -> str:
     """Guess the answer to a question from the words that it shares with the context.
 
-    First choose the sentence with the highest score. Each word that a sentence shares with the
-    question adds 1 / (number of sentences with that word) to its score. The answer is the longest
-    part of the chosen sentence without words of the question. If sentences or parts are equally
-    good, choose the first.
+    First choose the sentence of the context with the highest score. Each word that a sentence
+    shares with the question adds 1 / (number of sentences with that word) to the sentence's score.
+    The answer is the longest run of words in this sentence that are not in the question. If several
+    sentences or runs are equally good, choose the first.
     """
     asked = set(WORD.findall(question.lower()))
     sentences = split_sentences(context)
@@ -90,9 +101,10 @@ def guessed_answer(question: str, context: str) -> str:
 
 
 def _buckets(first: str, second: str) -> Integers:
-    """Return the hash buckets of the words of two texts. Each text has its own buckets.
+    """Return the hash buckets of the words of two texts, and bucket 0.
 
-    The result also contains bucket 0, whose weight is the bias of the regression.
+    The words of the two texts go to different buckets. The weight of bucket 0 is the bias of the
+    regression.
     """
     found = [
         1 + side * BUCKETS + zlib.crc32(word.encode()) % BUCKETS

@@ -4,11 +4,10 @@ A row is [CLS] first text [SEP] second text [SEP]. The folder of a split has `ab
 arrays:
 
 - `pieces`: the token ids of all rows, one row after the other.
-- `rows`: the index of each row's first token, followed by N.
+- `rows`: for each row, the index of its first token in `pieces`. The last element is N.
 - one array of whole numbers for each further column, such as `labels`.
 
-Shapes: N tokens of a split, R rows of a split, B rows of a batch, T positions of the longest row in
-a batch.
+Shapes: N tokens of a split, R rows of a split, B rows of a batch, T positions of a padded row.
 """
 
 import itertools
@@ -34,12 +33,12 @@ from tasks.text.tokenizer import tokenizer_at, train_wordpiece
 
 FORMAT = 2
 ABOUT = "about.json"
-ROUND = 32  # pad batches to a multiple of this length, so that few shapes occur
+ROUND = 32  # pad rows to a multiple of this length, so that batches have few shapes
 SPECIAL_TOKENS = 3  # each row has one [CLS] and two [SEP]
 
 
 def marks_of(tokenizer: Tokenizer) -> tuple[int, int]:
-    """Return the ids of [CLS] and [SEP]; raise UserError if the tokenizer lacks them."""
+    """Return the ids of [CLS] and [SEP]. Raise UserError if the tokenizer lacks one of them."""
     first, between = (tokenizer.token_to_id(mark) for mark in ("[CLS]", "[SEP]"))
     if first is None or between is None:
         raise UserError(
@@ -58,9 +57,9 @@ def write(
 
     Args:
         rows: the token ids of each row.
-        columns: for each column, one number per row. The column `seconds` is required (see
+        columns: the values of each column, one for each row. The column `seconds` is required (see
             `Sequences`).
-        about: facts to add to about.json.
+        about: entries to add to about.json.
     """
     pieces = np.fromiter(itertools.chain.from_iterable(rows), PIECES)
     starts = np.cumsum([0, *map(len, rows)]).tolist()
@@ -84,8 +83,9 @@ class Sequences:
     """The rows of a split, read from its folder.
 
     Attributes:
-        columns: for each name, an array (R,). `seconds` has the position in each row at which the
-            second text begins.
+        about: the content of about.json.
+        columns: the arrays (R,) of all columns, by name. The column `seconds` is the position in
+            the row at which the second text begins.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -101,10 +101,10 @@ class Sequences:
         return len(self._starts) - 1
 
     def rows(self, numbers: Integers, longest: int) -> dict[str, np.ndarray]:
-        """Return tokens, token_type_ids and attention_mask of the rows with these numbers.
+        """Return the arrays `tokens`, `token_type_ids` and `attention_mask` of the given rows.
 
         Each array has the shape (B, T). T is the length of the longest of these rows, rounded up to
-        a multiple of ROUND, but at most `longest`. Padding is 0.
+        a multiple of ROUND, but at most `longest`. Padding is 0 in all arrays.
         """
         starts_B = self._starts[numbers]
         lengths_B = self._starts[numbers + 1] - starts_B
@@ -136,10 +136,10 @@ class FineTuningSection(WordPieceSection):
 
 
 class ExampleData(PreparedRows):
-    """Batches whose rows consist of two texts.
+    """The base class of the data of fine-tuning tasks.
 
-    A batch has `tokens`, `token_type_ids` and `attention_mask`, each of shape (B, T). It also has
-    the arrays that the attribute `columns` names, such as `labels`, each of shape (B,).
+    A batch has the arrays that `Sequences.rows` returns, each (B, T). It also has the columns that
+    the attribute `columns` lists, such as `labels`, each (B,).
     """
 
     section: FineTuningSection
@@ -174,19 +174,27 @@ class ExampleData(PreparedRows):
         examples: list[Any],
         about: Mapping[str, Any],
     ) -> None:
-        """Write the rows of a split, and facts about them, to `folder`."""
+        """Encode the examples of a split and write them to `folder` with `write`.
+
+        Args:
+            about: entries to add to about.json.
+        """
 
     @abstractmethod
     def measured_baselines(self, splits: Mapping[str, list[Any]]) -> dict[str, float]:
-        """Return the scores of baselines on the test split."""
+        """Return the scores of baselines on the test split, such as `majority_accuracy`.
+
+        Args:
+            splits: the examples of each split.
+        """
 
     def open(self, folder: Path) -> None:
         super().open(folder)
         largest = max(one.about["largest_piece"] for one in self.splits.values())
         size = self.section.vocabulary_size
-        if largest >= size:  # torch's error would not name the key
+        if largest >= size:  # PyTorch would raise an error that does not name the key
             expected = f"more than {largest}, the largest token id in the data"
-            remedy = "copy the vocabulary size of the run that made the tokenizer"
+            remedy = "copy the vocabulary size of the run that trained the tokenizer"
             raise invalid_value("task.vocabulary_size", size, expected, remedy)
         self.baselines: dict[str, float] = self.splits["test"].about["baselines"]
 
@@ -200,8 +208,8 @@ class ExampleData(PreparedRows):
 def encodings(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[Encoding]:
     """Yield the encoding of each text, without special tokens.
 
-    The `ids` of an encoding are token ids. Its `offsets` are the start and the end of each token,
-    in characters.
+    An encoding has the token ids in `ids`, and the start and the end of each token, in characters,
+    in `offsets`.
     """
     for chunk in batches(texts, CHUNK):
         yield from tokenizer.encode_batch(chunk, add_special_tokens=False)

@@ -1,6 +1,6 @@
 """Functions and a base class that read fine-tuning data sets from untrusted files.
 
-Every row is either kept or counted as dropped, with the reason.
+Rows that cannot be used are dropped and counted by the reason.
 """
 
 import json
@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 from sweeper.store.errors import UserError, invalid_value
 from sweeper.store.numbers import plural
 from tasks.text.source import (
-    NOT_UTF8,
     REPLACEMENT,
     Config,
     Source,
@@ -29,7 +28,8 @@ from tasks.text.source import (
     visible,
 )
 
-# NUL and surrogates. JSON can spell a lone surrogate, but UTF-8 cannot encode it.
+# NUL and surrogates. UTF-8 cannot encode surrogates. They come from escapes in JSON and from
+# `decoded`.
 UNPRINTABLE = re.compile("[\ud800-\udfff\0]")
 
 
@@ -52,26 +52,26 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """A row that cannot be used. `reason` says why."""
+    """The result for a row that cannot be used, with the reason, such as "no gold label"."""
 
     reason: str
 
 
 Kind = TypeVar("Kind", bound=Example)
 Rows = Iterator[tuple[str, Any]]
-"""Pairs of a place in a file, such as a line number, and the row that is there.
+"""Pairs of a row's place in its file, such as a line number, and the row.
 
-A row is usually a dict of named fields. It may be any other value of JSON, or Malformed.
+A row is usually a dict of named fields. It may also be any other JSON value, or Malformed.
 """
 
 
 def decoded(raw: bytes) -> str:
-    """Decode UTF-8. Invalid bytes become surrogates, which `printable` replaces."""
+    """Decode UTF-8. Invalid bytes become surrogates. Call `printable` later to replace these."""
     return raw.decode(errors="surrogateescape")
 
 
 def json_rows(path: Path) -> Rows:
-    """Yield the rows of a file with a value of JSON on each line."""
+    """Yield the rows of a file that has a JSON value on each line."""
     for number, raw in enumerate(raw_lines_of_file(path), 1):
         yield str(number), _json_row(raw)
 
@@ -88,11 +88,12 @@ def _json_row(raw: bytes | None) -> Any:
 
 
 def printable(text: str) -> str:
-    """Replace each NUL and each surrogate of a text by one replacement character."""
+    """Replace each NUL and each surrogate of a text by U+FFFD, the replacement character."""
     return UNPRINTABLE.sub(REPLACEMENT, text)
 
 
-PLACES = 5  # for each reason, name at most this many dropped rows
+REPLACED = "contained NUL or invalid UTF-8, which was replaced; repair the text"
+PLACES = 5  # a report has the places of at most this many dropped rows for each reason
 GOOD = 0.99  # warn if a smaller share of the rows is kept
 
 
@@ -104,16 +105,17 @@ def kept_rows(
     Rows that repeat an id are dropped.
 
     Args:
-        files: the rows of each file.
+        files: the rows of each file, by the name of the file.
         example_of: a function that converts a row to an example, or returns Malformed.
 
     Returns:
-        The examples. The report has the numbers of rows, the reasons and some places of dropped
-        rows, and the reasons of repairs. A reason is spelled "file: reason".
+        The examples, and the report, a dict with these keys. `read` and `kept` are numbers of rows.
+        `dropped` and `mended` are numbers of rows by reason, such as "train.jsonl: no gold label".
+        `places` lists the places of the first dropped rows by reason.
     """
     kept, ids = list[Kind](), set[str]()
     mended = Counter[str]()
-    places = dict[str, list[str]]()  # of dropped rows
+    places = dict[str, list[str]]()  # the places of dropped rows, by reason
     for file, rows in files.items():
         for place, row in rows:
             found = row if isinstance(row, Malformed) else example_of(row)
@@ -146,31 +148,39 @@ def dropped_in_words(report: Mapping[str, Any]) -> str:
 
 
 def notes(report: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a warning if too few rows are kept, and another if characters were replaced."""
+    """Yield the notes on a report of `kept_rows`, if any.
+
+    There is a note if less than the share GOOD of the rows is kept, and one if characters of a row
+    were replaced.
+    """
     if report["kept"] < GOOD * report["read"]:
         kept = f"only {report['kept']} of {report['read']} rows are kept"
         yield f"{kept}. {dropped_in_words(report)}"
     if mended := sum(report["mended"].values()):
-        yield f"{plural(mended, 'row')} {NOT_UTF8}."
+        yield f"{plural(mended, 'row')} {REPLACED}."
 
 
-# Hold out this share of the training set's first texts for validation.
+# Training examples with this share of the first texts, such as paragraphs, become the validation
+# split.
 VALIDATION = 0.02
 
 
 class DataSet(Source, ABC, Generic[Kind]):
-    """The reader of a published data set with a training and a test split."""
+    """The base class of the readers of published data sets, with a training and a test split."""
 
     title: ClassVar[str]
     """The name of the data set in messages."""
     train: ClassVar[re.Pattern[str]]
-    """The pattern for the names of training files."""
+    """The pattern that the names of training files match."""
     test: ClassVar[re.Pattern[str]]
-    """The pattern for the names of test files."""
+    """The pattern that the names of test files match."""
     expected: ClassVar[str]
-    """A description of the names of both kinds of files, for messages."""
+    """A description of the required training and test files, for messages."""
     suffixes: ClassVar[tuple[str, ...]]
-    """The suffixes of files, the preferred one first. The files of a split have equal suffixes."""
+    """The suffixes of files, in order of preference.
+
+    If a split has files with several suffixes, only those with the preferred suffix are read.
+    """
     columns: ClassVar[tuple[str, ...]]
     """The columns to read from the hub."""
     hub_test: ClassVar[str]
@@ -178,27 +188,31 @@ class DataSet(Source, ABC, Generic[Kind]):
 
     @abstractmethod
     def read_file(self, path: Path) -> Rows:
-        """Yield the rows of a file; raise UserError if the file has an unknown format."""
+        """Yield the rows of a file. Raise UserError if the file has an unknown format."""
 
     @abstractmethod
     def example_of(self, row: Any) -> Kind | Malformed:
-        """Return the example of a row, or Malformed if the row cannot be used."""
+        """Convert a row to an example, or return Malformed if the row cannot be used."""
 
     def training_example(self, row: Any) -> Kind | Malformed:
-        """Return the example of a row, or Malformed if it cannot be trained on."""
+        """Convert a row of the training split to an example.
+
+        Return Malformed if the row cannot be used for training. By default, all rows that can be
+        used for a test can be used for training.
+        """
         return self.example_of(row)
 
     def facts(
         self, kept: Mapping[str, Sequence[Kind]], hub: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return facts about the training rows, to add to about.json.
+        """Return entries to add to the about.json of the training split.
 
         Args:
             kept: the examples of each split.
-            hub: the splits on the hub, or {} if the data are not from the hub.
+            hub: the splits on the hub by name, or {} if the data are not from the hub.
 
         Raises:
-            UserError: the rows cannot be trained on.
+            UserError: the examples cannot be used for training.
         """
         return {}
 
@@ -213,7 +227,7 @@ class DataSet(Source, ABC, Generic[Kind]):
         Generated text is first written to `folder`.
 
         Returns:
-            The examples of each split, and the facts about "train" and "test" for about.json.
+            The examples of each split, and the contents of about.json for "train" and "test".
 
         Raises:
             UserError: a split has no usable row.
@@ -237,7 +251,7 @@ class DataSet(Source, ABC, Generic[Kind]):
             if not kept[split]:
                 raise UserError(
                     f"{self.describe(data)}: the {split} split has no usable row; repair the data, "
-                    f"or name other data. {dropped_in_words(about[split])}"
+                    f"or choose other data. {dropped_in_words(about[split])}"
                 )
             for said in notes(about[split]):
                 note(f"{self.title}, {split}", said)
@@ -254,16 +268,16 @@ class DataSet(Source, ABC, Generic[Kind]):
         return {**splits, "test": kept["test"]}, about
 
     def _held_out(self, examples: Iterable[Kind]) -> set[str]:
-        """Return the first texts with the smallest checksums.
+        """Return the first texts whose examples form the validation split, chosen by checksum.
 
-        All examples with such a text, for example all questions about one paragraph, form the
-        validation split.
+        The first text of a SQuAD example is the paragraph, and that of an MNLI example the premise.
+        So all questions about a paragraph are in the same split.
         """
         groups = {example.texts()[0] for example in examples}
         if len(groups) < 2:
             raise UserError(
-                f"{self.title} has a single training text, but the validation split needs another; "
-                "add more data."
+                f"{self.title}: all training rows have the same first text, but the validation "
+                "split needs another; add more data."
             )
         ordered = sorted(groups, key=lambda text: (zlib.crc32(text.encode()), text))
         return set(ordered[: max(1, round(len(groups) * VALIDATION))])
@@ -273,7 +287,7 @@ class DataSet(Source, ABC, Generic[Kind]):
             yield str(number), row
 
     def _local_files(self, data: Config, folder: Path) -> dict[str, dict[str, Rows]]:
-        """Return the rows of each split, by file."""
+        """Return the rows of the local files, by split and then by the name of the file."""
         found = self.files(self.root(data, folder))
         note_files(found)
         return {
@@ -290,14 +304,14 @@ class DataSet(Source, ABC, Generic[Kind]):
                 tuple(name for name in own if name.endswith(s)) for s in self.suffixes
             )
             chosen.append(next(filter(None, by_suffix), ()))
-            # Files with a further suffix, such as .jsonl.gz, are reported as left out.
+            # Files with an additional suffix, such as .jsonl.gz, are left out. A note names them.
             longer = (name for name, last in names.items() if pattern.match(last))
             left_out += [name for name in longer if name not in own]
 
         if not all(chosen):
             expected = f"a folder with {self.expected}"
             raise invalid_value(
-                "data.root", root, expected, "add them, or name another"
+                "data.root", root, expected, "add them, or choose another folder"
             )
         train, test = chosen
         return TextFiles(root, train, test, tuple(left_out))

@@ -42,14 +42,17 @@ class FineTuning(TaskModule):
         return row | {name: zeros[:, 0] for name in self.data.columns}
 
     def outputs(self, batch: Batch) -> Any:
-        """Return the model's outputs for the rows of a batch."""
+        """Call the model on the rows of a batch, and return its outputs."""
         inputs = (batch["tokens"], batch["token_type_ids"], batch["attention_mask"])
         return self.model(*inputs)
 
     def inherit(self, weights: Mapping[str, Tensor]) -> None:
-        """Load the encoder of a pre-training run, and its pooler if this model has one."""
+        """Load the parent's encoder, and its other layers if this model has them, too.
+
+        These are the pooler and, if the parent is a run of the same task, the output layer.
+        """
         own = self.model.state_dict()
-        # Output layers may differ, because each task has its own.
+        # Layers outside the encoder that the parent lacks keep their initial weights.
         fresh = {name: own[name] for name in own if not name.startswith("encoder.")}
         inherited = {
             name: value

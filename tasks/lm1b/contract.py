@@ -1,8 +1,8 @@
-"""The contract of language models: an output depends only on earlier tokens of its own segment.
+"""The contract of language models: an output may not depend on later tokens or other segments.
 
-The size server checks untrained models on random rows (`check_fresh`) when a run is planned. After
-training, `check_outputs` checks every model on rows of text, because a model may look ahead only
-after training, or only on text.
+When a run is planned, `check_fresh` checks an untrained model on random rows, unless the model is
+Headroom's own. After training, `check_outputs` checks every model on rows of text, because a model
+may break the contract only after training, or only on text.
 """
 
 import numpy as np
@@ -16,8 +16,8 @@ from tasks.module import TaskModule
 from tasks.seeds import permutation
 from tasks.text.tokenizer import END, PAD
 
-# Accept differences up to this share of the largest output. A kernel may add numbers in another
-# order, and bfloat16 has only two or three digits.
+# For each trainer.precision, accept differences up to this share of the largest output. A kernel
+# may add numbers in another order, and bfloat16 has only two or three digits.
 ROUNDING = {"bf16-mixed": 1e-2, "32-true": 1e-4, "64-true": 1e-4}
 ROWS = 16  # the number of random rows for an untrained model
 
@@ -25,11 +25,12 @@ ROWS = 16  # the number of random rows for an untrained model
 def check_outputs(module: TaskModule, batch: Batch, model: str) -> None:
     """Raise UserError if an output depends on later tokens, another segment or another row.
 
-    In each row, keep the tokens of one segment up to a random position, and replace all other
-    tokens by tokens of another row. The outputs at the kept tokens must not change.
+    In each row, choose a random position. Keep the tokens of its segment up to this position, and
+    replace all other tokens by tokens of another row. The outputs at the kept tokens must not
+    change.
 
     Args:
-        model: what the message calls this model, such as "the trained model".
+        model: the words for the model in the message, such as "the trained model".
     """
     rows, length = batch["tokens"].shape
     order = permutation(length - 1, 0, "kept positions")
@@ -40,7 +41,7 @@ def check_outputs(module: TaskModule, batch: Batch, model: str) -> None:
 
     batch = moved({**batch, "kept": kept_BT}, module.device)
     tokens_BT, kept_BT = batch["tokens"], batch["kept"]
-    # Also shift along the row, so that a batch of one row gets other tokens.
+    # Shift the tokens along the row, too, so that a batch with a single row gets other tokens.
     other_BT = tokens_BT.roll((1, 1), (0, 1))
     changed = {**batch, "tokens": torch.where(kept_BT, tokens_BT, other_BT)}
 
@@ -49,31 +50,34 @@ def check_outputs(module: TaskModule, batch: Batch, model: str) -> None:
     # Ignore padding, where the model predicts nothing.
     compared_BT = kept_BT & (batch["segments"] > 0)
     rounding = ROUNDING[module.config.trainer.precision] * y_BTD.abs().max()
-    # A comparison with NaN is False, so an output of NaN fails the check.
+    # A comparison with NaN is False, so a model with NaN outputs fails the check.
     if (difference_BT[compared_BT] <= rounding).all():
         return
 
     expected = (
-        f"outputs that depend only on earlier tokens of the same segment, but in {model} other "
-        "tokens change them"
+        "outputs that depend only on the current and earlier tokens of the same segment, but in "
+        f"{model} other tokens change them"
     )
-    remedy = "fix its code, or choose another model"
+    remedy = "fix the model's code, or choose another model"
     if not module.section.joined:
-        remedy += ". If it cannot keep packed sentences apart, set task.joined=true"
+        remedy += (
+            ". If the model cannot mask other sentences of a row, set task.joined=true"
+        )
     raise invalid_value(*module.config.model.called, expected, remedy)
 
 
 def check_fresh(module: TaskModule) -> None:
-    """Check a new module on the CPU, in evaluation mode. The check changes the module's weights.
+    """Raise UserError if an untrained model breaks the contract. Change the module's weights.
 
-    Raises:
-        UserError: the model breaks one of three rules. No output depends on later tokens, another
-            segment or another row. Every parameter receives a gradient. The model's own logits
-            equal those of its softmax layer.
+    The model must obey three rules: No output depends on later tokens, another segment or another
+    row. Every parameter receives a gradient. The result of `own_logits` equals that of `logits`.
+
+    Args:
+        module: a module on the CPU, in evaluation mode.
     """
     length, model = module.section.sequence_length, module.model
     with torch.no_grad():
-        # Change every parameter. One that is initialised to zero would hide a fault.
+        # Change every parameter, because parameters that are initialised to zero can hide a fault.
         for weight in module.parameters():
             weight.add_(0.1 * torch.randn_like(weight))
         for tried in {10, 64, length, max(2, length - 1)}:
@@ -90,7 +94,7 @@ def check_fresh(module: TaskModule) -> None:
         expected = "a model that returns its softmax layer's logits unchanged, but it changes them"
     else:
         return
-    remedy = "choose another model, or fix its code"
+    remedy = "fix the model's code, or choose another model"
     raise invalid_value(*module.config.model.called, expected, remedy)
 
 
@@ -102,7 +106,7 @@ def _hidden(module: TaskModule, batch: Batch) -> Tensor:
 
 
 def _random_rows(module: TaskModule, length: int) -> Batch:
-    """Return random rows with two sentences and some padding, as a batch of the task."""
+    """Return a batch of ROWS random rows. Each has two sentences and, if it is long, padding."""
     drawn, section = np.random.default_rng(0), module.section
     ordinary = (END + 1, section.vocabulary_size)
     targets_BT = drawn.integers(*ordinary, (ROWS, length), np.uint16)

@@ -1,15 +1,15 @@
 """Packed rows of text on disk.
 
-A row consists of whole segments and is padded with PAD. A segment is a sentence and END. A sentence
-that is longer than a row becomes several segments. With `task.joined=true`, sentences are joined
-before they are cut into rows, and each row is one segment.
+A row consists of whole segments and is padded with PAD. A segment is a sentence followed by END. A
+sentence that is longer than a row becomes several segments. With `task.joined=true`, all sentences
+are concatenated and then cut into rows, and each row is one segment.
 
-Only targets are stored, because the inputs follow from them. A segment with targets [t1 .. tn] has
-inputs [PAD, t1 .. tn-1], as in tensor2tensor. So the model predicts every token exactly once,
-including the first one and END, from earlier tokens of the same segment.
+Only targets are stored, because the inputs can be computed from them. A segment with the targets
+[t1 .. tn] has the inputs [PAD, t1 .. tn-1], as in tensor2tensor. So the model predicts every token
+exactly once, including the first token and END, from earlier tokens of the same segment.
 
 The tokenizer of a published model may use other ids for PAD and END (`task.marks`). Rows on disk
-use the ids of PAD and END in tasks/text/tokenizer.py. Batches use those of the tokenizer.
+always use the ids from tasks/text/tokenizer.py. Batches use the ids of the tokenizer.
 
 Shapes: R rows of a split, B rows of a batch, T positions of a row.
 """
@@ -52,7 +52,7 @@ ABOUT = "rows.json"
 
 
 class PackedRows:
-    """The packed rows of a split. The method `rows` reads rows by their numbers."""
+    """The packed rows of one split on disk. `about` is the content of rows.json."""
 
     def __init__(self, folder: Path) -> None:
         self.about: Mapping[str, Any] = json.loads((folder / ABOUT).read_bytes())
@@ -65,22 +65,19 @@ class PackedRows:
         return len(self._targets_RT)
 
     def rows(self, numbers: Integers) -> dict[str, Integers]:
-        """Return the tokens, targets, segments and positions of the rows with these numbers.
+        """Return the arrays `tokens`, `targets`, `segments` and `positions` of the given rows.
 
-        Each array has the shape (B, T). Segments are numbered from 1 in each row, positions from 0
-        in each segment. Padding has segment 0 and position 0.
+        Each array has the shape (B, T). In each row, segments are numbered from 1. In each segment,
+        positions are numbered from 0. Padding has segment 0 and position 0.
         """
         return expand(self._targets_RT[numbers], self._joined)
 
 
 def expand(targets_BT: NDArray[np.uint16], joined: bool = False) -> dict[str, Integers]:
-    """Compute tokens, segments and positions from stored targets. Each array has the shape (B, T).
+    """Compute the arrays that `PackedRows.rows` returns from the stored targets.
 
-    With `joined=True`, each row is one segment. Otherwise, a segment ends with END or at the end of
-    its row.
-
-    Returns:
-        The arrays `tokens`, `targets`, `segments` and `positions`.
+    If `joined` is True, each row is one segment. If it is False, a segment ends after END or at the
+    end of its row.
     """
     _, length = targets_BT.shape
     starts_BT = np.zeros(targets_BT.shape, bool)
@@ -111,8 +108,8 @@ OPEN_ROWS = 10  # as in tensor2tensor's pack_examples
 class FirstFit:
     """A packer that puts each segment into the first open row with enough room.
 
-    A row is open as long as segments can be added to it. At most OPEN_ROWS rows are open. Segments
-    and rows are bytes, not arrays, because bytes are copied faster.
+    A row is open while segments can be added to it. At most OPEN_ROWS rows are open. Segments and
+    rows are bytes of token ids instead of arrays, because bytes are copied faster.
     """
 
     def __init__(self, sequence_length: int) -> None:
@@ -121,10 +118,9 @@ class FirstFit:
         self.open: list[bytearray] = []  # rows with room left, the oldest first
 
     def add(self, segment: bytes) -> bytearray | None:
-        """Add a segment of 1 to sequence_length tokens.
+        """Add a segment of 1 to sequence_length tokens. Return the row that this closes, or None.
 
-        If a row is now full, close it and return it. If more than OPEN_ROWS rows are now open,
-        close the oldest row and return it. Otherwise return None.
+        A row is closed when it is full. If more than OPEN_ROWS rows are open, the oldest is closed.
         """
         size = len(segment)
         for place, row in enumerate(self.open):
@@ -138,7 +134,7 @@ class FirstFit:
 
 
 class Joined(FirstFit):
-    """A packer that joins sentences and cuts them where a row is full.
+    """A packer that concatenates all segments and cuts them where a row is full.
 
     At most one row is open.
     """
@@ -158,10 +154,11 @@ COUNTED = ("rows", "tokens", "words", "bytes", "sentences", "segments")
 
 
 class SplitWriter:
-    """A writer that packs the sentences of one split into rows and counts what it writes.
+    """A writer that packs the sentences of one split into rows.
 
     Attributes:
-        lines: the counts of kept and skipped lines of the split.
+        lines: the numbers of kept and skipped lines of the split.
+        counts: the numbers of rows, tokens, words, bytes, sentences and segments written.
     """
 
     def __init__(
@@ -181,7 +178,7 @@ class SplitWriter:
         self.counts = Counter(dict.fromkeys(COUNTED, 0))
 
     def write(self, lines: Sequence[Line]) -> None:
-        """Encode the kept lines, append END to each, pack them, and write the complete rows.
+        """Encode the kept lines, append END to each, pack them, and write all closed rows.
 
         A sentence that is longer than a row is cut.
         """
@@ -203,7 +200,7 @@ class SplitWriter:
         self._append(rows)
 
     def hashes(self) -> NDArray[np.uint64]:
-        """Return a hash of each sentence."""
+        """Return an array with a hash of each sentence, in order."""
         return np.frombuffer(self._hashes, np.uint64)
 
     def finish(self) -> None:
@@ -251,7 +248,7 @@ def pack(
         marks: the tokenizer's ids for PAD and END.
 
     Raises:
-        UserError: all lines of a split were skipped, or it has none.
+        UserError: a split has no lines, or all of its lines were skipped.
     """
     with ExitStack() as stack:
         writers = {}
@@ -295,9 +292,9 @@ class LanguageModelSection(TextSection):
     tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
     # The default is for older records, which lack this key.
     joined: Annotated[bool, given("true or false", False)] = False
-    # The planner sets these keys if the run starts from a published model. `tokenizer` names the
-    # prepared data that hold the model's tokenizer. `marks` are the ids before and after a
-    # sentence. `longest` is the model's sliding window.
+    # The planner sets these keys if the run starts from a published model. `tokenizer` is the name
+    # of the data folder that has the model's tokenizer. `marks` are the ids that the tokenizer uses
+    # for PAD and END. `longest` is the size of the model's sliding window, in tokens.
     tokenizer: str | None = None
     marks: list[int] = Field(default=[PAD, END])
     longest: int | None = None
@@ -311,13 +308,16 @@ class LanguageModelSection(TextSection):
             yield Problem(f"{path}.sequence_length", length, expected, remedy)
 
 
-# When sentences are joined, keep this many consecutive lines in one split, so that most rows are
-# consecutive text. 50 lines of LM1B fill about five rows of 256 tokens.
+# When sentences are joined, put blocks of this many consecutive lines into the same split, so that
+# most rows are consecutive text. 50 lines of LM1B fill about five rows of 256 tokens.
 LINES_TOGETHER = 50
 
 
 class PackedText(PreparedRows):
-    """Batches of whole packed rows: tokens, targets, segments and positions, each (B, T)."""
+    """Batches of packed rows: `tokens`, `targets`, `segments` and `positions`, each (B, T).
+
+    The targets of padding are IGNORED.
+    """
 
     section: LanguageModelSection
     kind, format = "text", FORMAT
@@ -330,8 +330,8 @@ class PackedText(PreparedRows):
 
     @staticmethod
     def spelled(content: Mapping[str, Any]) -> str:
-        # Leave out keys with these default values. Older versions had no such keys, so the name of
-        # the folder stays the same, and their prepared data are found.
+        # Omit these keys if they have their default values. Older versions did not have the keys.
+        # So the folder name stays the same, and data that older versions prepared are found.
         older = {"joined": False, "tokenizer": None, "marks": [PAD, END]}
         known = dict(item for item in content.items() if item not in older.items())
         return json.dumps(known, sort_keys=True)

@@ -1,4 +1,4 @@
-"""Measures of a trained language model's heads: the rank of logits and the entropy of weights."""
+"""Measures of a trained language model's heads: rank of the logits, entropy of the weights."""
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ MEASURED_ROWS = 4
 def measure(module: TaskModule) -> dict[str, float]:
     """Return the mean rank and entropy of a model's heads on a few rows of the test split.
 
-    If the model does not use scaled_dot_product_attention, the result is empty.
+    Return {} if the model does not use scaled_dot_product_attention.
     """
     few = np.arange(min(MEASURED_ROWS, len(module.data.splits["test"])))
     batch = moved(module.data.take("test", few), module.device)

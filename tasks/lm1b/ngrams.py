@@ -1,8 +1,9 @@
 """Unigram, bigram and trigram models of tokens, as baselines for perplexities.
 
-They are interpolated Kneser-Ney models with a fixed discount (Chen and Goodman 1999, section 2.7),
-so nothing is tuned. An n-gram is one number, whose digits in base V (the vocabulary size) are token
-ids. The context of a segment's first tokens is padded with PAD, which is never a target.
+They are interpolated Kneser-Ney models (Chen and Goodman 1999, section 2.7). The discount is fixed,
+so nothing is tuned. An n-gram is stored as one number, whose digits in base V (the vocabulary size)
+are its token ids. The context of a segment's first tokens is padded with PAD, which is never a
+target.
 
 Shapes: N n-grams of the training rows, T n-grams of the test split.
 """
@@ -27,11 +28,12 @@ ROWS_TOGETHER = 4096  # read this many rows at a time
 
 
 def perplexities(data: PackedText, steps: int) -> dict[str, float]:
-    """Return the test perplexity per token of each model in ORDERS, as `test/<name>_perplexity`.
+    """Return the test perplexity per token of each n-gram model, as `test/<name>_perplexity`.
 
-    The models are fitted to the training rows that a run with seed 0 sees in `steps` steps. Each
-    row is used once, and at most MOST_TOKENS tokens are used in all. The results are saved in the
-    folder of the data, where runs with other seeds read them. If `steps` is 0, return {}.
+    The n-gram models are fitted to the training rows that a run with seed 0 sees in `steps` steps.
+    If the run would see a row again in a later epoch, the row still counts once. At most
+    MOST_TOKENS tokens are used. The result is saved in the folder of the prepared data, where runs
+    that see the same number of rows find it. If `steps` is 0, return {}.
     """
     if steps == 0:
         return {}
@@ -42,7 +44,7 @@ def perplexities(data: PackedText, steps: int) -> dict[str, float]:
     found = _stored(path)
     if found is None:
         # Suppress OSError, because the folder may be read-only. Read the file again under the lock,
-        # because another process may have written it meanwhile.
+        # because another process may have written it before this process got the lock.
         with suppress(OSError), held(path):
             found = _stored(path) or _computed(data.splits, seen)
             publish_with_checksum(path, {"format": FORMAT, "perplexities": found})
@@ -67,7 +69,7 @@ def _computed(splits: Mapping[str, PackedRows], seen: int) -> dict[str, float]:
 
 
 def trigrams(rows: PackedRows, numbers: Integers) -> Integers:
-    """Return an array (N,) of the trigrams that end at the targets of these rows."""
+    """Return an array (N,) of trigrams. One ends at each target of the rows with these numbers."""
     starts = range(0, len(numbers), ROWS_TOGETHER)
     parts = [
         _trigrams(rows, numbers[start : start + ROWS_TOGETHER]) for start in starts
@@ -92,13 +94,19 @@ def probabilities(
 ) -> Floats:
     """Return the probability (T,) of each tested n-gram's last token, given its other tokens.
 
-    If `fitted_N` and `tested_T` contain n-grams of a higher order, their first tokens are ignored.
-
     p(w | context) = (max(c(context w) - D, 0) + D types(context) p(w | shorter)) / c(context)
 
     c counts occurrences in `fitted_N`, D is DISCOUNT, and types(context) is the number of different
-    tokens that follow the context. p(w | shorter) comes from the model one order lower, which is
-    fitted to the distinct n-grams, each without its first token.
+    tokens that follow the context. p(w | shorter) is the probability under the model of order - 1.
+    This model is fitted to the distinct n-grams, each without its first token. If the context does
+    not occur in `fitted_N`, return p(w | shorter).
+
+    Args:
+        fitted_N: n-grams of the given order or a higher one. In n-grams of a higher order, the
+            surplus first tokens are ignored.
+        tested_T: like `fitted_N`.
+        size: the vocabulary size.
+        order: the number of tokens of an n-gram.
     """
     if order == 0:
         return np.full(len(tested_T), 1 / size)
@@ -116,7 +124,7 @@ def probabilities(
 
 
 def _within(ordered_N: Integers, first_T: Integers, width: int) -> Integers:
-    """For each number f in `first_T`, count the numbers of `ordered_N` in [f, f + width), (T,).
+    """Return an array (T,): for each f in `first_T`, how many of `ordered_N` are in [f, f + width).
 
     `ordered_N` must be sorted.
     """

@@ -1,7 +1,7 @@
 """Language modelling on packed sentences: the paper's LM1B experiments (section 4.1).
 
-The task turns batches of packed rows (data.py) into the loss of a step, in nats, and the
-perplexities of a split. The model is models/transformer.py, or another model with the interface of
+The task computes the loss of a batch of packed rows (data.py), in nats, and the perplexity of a
+split. The model is the Decoder in models/transformer.py, or another subclass of LanguageModel in
 models/language_model.py.
 
 This file is stop 6 of the road through the code in CONTRIBUTING.md. Read
@@ -23,7 +23,7 @@ from tasks.module import TaskModule
 
 
 class LanguageModel(TaskModule):
-    """A language model that predicts each token of a sentence, and its end, from earlier tokens."""
+    """The task of predicting each token of a sentence, including END, from earlier tokens."""
 
     Section = LanguageModelSection
     section: LanguageModelSection
@@ -72,16 +72,16 @@ class LanguageModel(TaskModule):
             f"{split}/loss": nats / tokens,
             f"{split}/perplexity": _exponential(nats / tokens),
         }
-        # `about` counts the words and bytes of the whole split, so scale the sum to the whole
-        # split.
+        # `about` counts the words and bytes of the whole split, but `sums` may cover a part of it.
+        # So extrapolate the nats to the whole split.
         all_nats = nats * (about["tokens"] / tokens)
-        # Perplexity per word can compare models with different tokenizers. As in tensor2tensor, the
-        # end of a sentence counts as a word. Text without spaces has few words, so its perplexity
-        # per word can be infinite.
+        # The perplexity per word makes models with different tokenizers comparable. As in
+        # tensor2tensor, the end of a sentence counts as a word. In text without spaces there are
+        # few words, so the perplexity per word can be infinite. Then omit it.
         per_word = _exponential(all_nats / (about["words"] + about["sentences"]))
         if math.isfinite(per_word):
             found[f"{split}/perplexity_per_word"] = per_word
-        # Older versions prepared data without the number of bytes.
+        # Data that older versions prepared lack the number of bytes.
         if "bytes" in about:
             found[f"{split}/bits_per_byte"] = all_nats / math.log(2) / about["bytes"]
         return found
@@ -90,7 +90,7 @@ class LanguageModel(TaskModule):
         found = super().measure(split)
         if split != "test":
             return found
-        # A run with a parent has seen more text than the rows of its own steps.
+        # Omit n-gram baselines if the run has a parent, whose training text they would not include.
         if self.config.parent is None:
             found |= ngrams.perplexities(self.data, self.config.trainer.steps)
         # Do not check a diverged model, whose outputs may be NaN.

@@ -1,1 +1,1 @@
-"""MultiNLI: the classification of the relation between two sentences."""
+"""Fine-tuning on MultiNLI: classification of the relation between two sentences."""

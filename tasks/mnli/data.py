@@ -1,4 +1,4 @@
-"""The data of the task `mnli`: rows of a premise and a hypothesis."""
+"""The data of the task `mnli`. Each row has a premise and a hypothesis."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +18,11 @@ from tasks.mnli.dataset import MultiNLI, Pair
 
 
 class LabelledPairs(ExampleData):
-    """Batches of rows with a premise and a hypothesis each. `labels` (B,) are class numbers."""
+    """Batches of rows, each with a premise and a hypothesis.
+
+    `labels` (B,) are class numbers. They are indices into LABELS, unless the data set on the hub
+    has the classes in another order.
+    """
 
     kind = "mnli"
     published = MultiNLI()
@@ -63,9 +67,9 @@ class LabelledPairs(ExampleData):
 def shortened(
     first: list[int], second: list[int], room: int
 ) -> tuple[list[int], list[int]]:
-    """Cut tokens off the end of the longer text until both fit into `room` tokens.
+    """Cut tokens off the end of the longer text until both together have at most `room` tokens.
 
-    If the texts are equally long, cut the second.
+    When both have become equally long, cut the second, then the first, and so on.
     """
     half = room // 2
     if len(second) <= half:

@@ -14,19 +14,23 @@ from tasks.fine_tuning.dataset import DataSet, Example, Malformed, Rows
 from tasks.synthetic import samples
 from tasks.text.source import LINE_LIMIT, raw_lines_of_file
 
-LABELS = ("entailment", "neutral", "contradiction")  # in the hub's order
+LABELS = ("entailment", "neutral", "contradiction")  # as numbered on the hub
 # "-" means that the annotators disagreed, and -1 that the label is not public.
 NO_LABEL = ("-", -1)
-# The fields with the premise, the hypothesis and the label. The authors' files have the first
-# names, and files exported from the hub have the second.
+# The names of the fields for premise, hypothesis and label. The authors' files use the first three
+# names, and files exported from the hub use the second three.
 NAMES = (("sentence1", "sentence2", "gold_label"), ("premise", "hypothesis", "label"))
-# In the authors' .txt files, a row with fewer than five annotators lacks the last labels.
+# The columns with the annotators' labels. In the authors' .txt files, rows with fewer than five
+# annotators lack the last of these columns.
 ANNOTATORS = ("label1", "label2", "label3", "label4", "label5")
 
 
 @dataclass(frozen=True, slots=True)
 class Pair(Example):
-    """A premise, a hypothesis, and the index of their label in LABELS."""
+    """A premise, a hypothesis, and the index of their class.
+
+    The index is into LABELS, or into the class names that `MultiNLI.facts` returns.
+    """
 
     premise: str
     hypothesis: str
@@ -53,10 +57,10 @@ class MultiNLI(DataSet[Pair]):
     hub_test = "validation_matched"
 
     def read_file(self, path: Path) -> Rows:
-        """Yield the rows of a .jsonl file, or of a table with tabs.
+        """Yield the rows of a .jsonl file, or of a table whose columns are separated by tabs.
 
         Raises:
-            UserError: a table lacks a column.
+            UserError: the table lacks a required column.
         """
         if path.suffix == ".jsonl":
             yield from dataset.json_rows(path)
@@ -68,13 +72,16 @@ class MultiNLI(DataSet[Pair]):
         if not any(set(names) <= set(header) for names in NAMES):
             expected = " or ".join(", ".join(names) for names in NAMES)
             raise UserError(
-                f"{path}: expected the column names {expected} in the first line; add that line."
+                f"{path}: expected the column names {expected} in the first line; add such a line."
             )
         for number, raw in lines:
             yield str(number), table_row(header, raw)
 
     def example_of(self, row: Any) -> Pair | Malformed:
-        """Return the `Pair` of a row. Its label may be a name in LABELS or the index of a name."""
+        """Convert a row to a `Pair`, or return `Malformed` if the row cannot be used.
+
+        In the row, the label may be a name in LABELS or an index.
+        """
         if not isinstance(row, Mapping):
             return Malformed("not a row of named fields")
         names = next((names for names in NAMES if names[0] in row), NAMES[1])
@@ -106,7 +113,8 @@ class MultiNLI(DataSet[Pair]):
         """Return {"labels": class names} if the order of the classes differs from LABELS, else {}.
 
         Raises:
-            UserError: the classes are not LABELS, or a split has no row of one class.
+            UserError: the class names differ from those in LABELS or between splits, or a split has
+                no row of some class.
         """
         columns = [split.features.get("label") for split in hub.values()]
         orders = {tuple(getattr(column, "names", LABELS)) for column in columns}
@@ -133,18 +141,22 @@ class MultiNLI(DataSet[Pair]):
 
 
 def table_row(header: list[str], raw: bytes | None) -> dict[str, str] | Malformed:
-    """Return a line of a table as a dict. Return `Malformed` if the line cannot be used.
+    """Convert a line of a table to a dict, or return `Malformed` if the line cannot be used.
 
-    Quotation marks are ordinary characters, as in BERT's reader.
+    Quotation marks are ordinary characters, as in BERT's code.
+
+    Args:
+        header: the names of the columns.
+        raw: the line, or None if it is too long.
     """
     if raw is None:
         return Malformed("too long")
     cells = dataset.decoded(raw).split("\t")
     row = dict(zip(header, cells, strict=False))
     if len(cells) != len(header):
-        # A missing or an extra tab would move texts and labels into the wrong columns. Accept a
-        # short row only if it lacks nothing but annotators' labels, and if its pairID begins with
-        # its promptID.
+        # A missing or an extra tab moves texts and labels into the wrong columns. Accept a row
+        # with missing cells only if all of these are annotators' labels, and if its pairID begins
+        # with its promptID, which shows that no cell has moved.
         absent, prompt = header[len(cells) :], row.get("promptID")
         short = absent and set(absent) <= set(ANNOTATORS)
         if not short or not prompt or not row.get("pairID", "").startswith(prompt):

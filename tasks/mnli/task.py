@@ -22,7 +22,7 @@ from tasks.mnli.dataset import LABELS
 class NaturalLanguageInference(FineTuning):
     """The task of classifying pairs of sentences.
 
-    The classifier reads the encoder's output at the first position of a row.
+    The input of the output layer is the encoder's output at the first position of a row.
     """
 
     section: FineTuningSection
@@ -38,7 +38,11 @@ class NaturalLanguageInference(FineTuning):
         return Classifier(encoder, classes=len(LABELS), dropout=dropout)
 
     def setup(self, stage: str) -> None:
-        """Load the parent's weights once. Raise UserError if its classes have another order."""
+        """Load the parent's weights before training starts.
+
+        Raises:
+            UserError: the parent is a run of the same task with another order of classes.
+        """
         if stage == "fit" and self.parent is not None:
             parent = RunStore(self.data.outputs).run(self.parent)
             same_task = parent.record().config["task"]["name"] == self.config.task.name
@@ -47,7 +51,7 @@ class NaturalLanguageInference(FineTuning):
             own = [*self.data.facts.get("labels", LABELS)]
             if same_task and own != [*facts.get("labels", LABELS)]:
                 expected = f"a run with the classes {', '.join(own)}, in this order"
-                remedy = "start from a pre-training, or from a run on the same data"
+                remedy = "set it to a pre-training run, or to a run on the same data"
                 raise invalid_value("parent", self.parent, expected, remedy)
         super().setup(stage)
 

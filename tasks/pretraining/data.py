@@ -1,4 +1,4 @@
-"""The data of the task `pretraining`: masked pairs of texts, in two phases."""
+"""The data of the task `pretraining`: masked pairs of texts, for two phases of training."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,9 +27,9 @@ from tasks.text.tokenizer import tokenizer_at, train_wordpiece
 
 
 class PhaseSection(RowsSection):
-    """The section `task.second_phase`. The second phase has longer rows and its own warm-up.
+    """The section `task.second_phase`, with the row length, batch size and warm-up of this phase.
 
-    `steps=0` turns the second phase off.
+    With `steps=0`, there is no second phase.
     """
 
     steps: Annotated[int, whole(0, 10**9, 50_000)]
@@ -53,9 +53,10 @@ class PretrainingSection(WordPieceSection):
     second_phase: PhaseSection
 
     def phase_of(self, step: int, steps: int) -> tuple[int, int]:
-        """Return the phase of `step`, 0 or 1, and the step's number within that phase, from 1.
+        """Return the phase of a step, 0 or 1, and the step's number within that phase, from 1.
 
         Args:
+            step: the number of the step within both phases, from 1.
             steps: the number of steps of both phases together.
         """
         first = steps - self.second_phase.steps
@@ -63,7 +64,7 @@ class PretrainingSection(WordPieceSection):
         return int(later), step - first * later
 
 
-# The number of positions in a batch for evaluation. Their logits must fit into memory.
+# The number of positions in an evaluation batch. It is small, so that the logits fit into memory.
 EVALUATED = 16_384
 EVALUATION_SEED = 0  # fixed, so that every run is evaluated on the same pairs and masks
 
@@ -72,8 +73,9 @@ class MaskedDocuments(PreparedData):
     """Batches of masked pairs of texts.
 
     `tokens`, `token_type_ids` and `attention_mask` have the shape (B, T). `places` (B, M) are the
-    masked positions, and `targets` (B, M) the tokens to predict there. `next` (B,) is 1 if the
-    second text is random.
+    masked positions, and `targets` (B, M) the tokens to predict there. M is the largest number of
+    masked positions in a row. If a row has fewer, its last targets are IGNORED. `next` (B,) is 1 if
+    the second text is random.
     """
 
     section: PretrainingSection
@@ -84,7 +86,7 @@ class MaskedDocuments(PreparedData):
     def make(self, folder: Path) -> None:
         section = self.section
         name, train, test = self.published.texts(self.text, folder / "sample")
-        # Each row of a data set on the hub is one document.
+        # Each row on the hub is one document. In generated text, a blank line ends a document.
         rules = {"hub": "file", "sample": "blank_line"}
         rule = rules.get(self.text["source"], section.documents)
         with TemporaryFile(dir=folder) as file:

@@ -3,9 +3,9 @@
 The folder of a split has four files:
 
 - `pieces.uint16`: the token ids of all sentences, one sentence after the other.
-- `sentences.int64`: the index of each sentence's first token, followed by N.
-- `documents.int64`: the index of each document's first sentence, followed by S.
-- `documents.json`: facts about the split. It is written last.
+- `sentences.int64`: for each sentence, the index of its first token. The last element is N.
+- `documents.int64`: for each document, the index of its first sentence. The last element is S.
+- `documents.json`: the numbers of tokens, sentences, documents and lines. It is written last.
 
 Shapes: N tokens, S sentences, C documents.
 """
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from sweeper.store.errors import UserError
+from sweeper.store.numbers import plural
 from tasks.synthetic import samples
 from tasks.text.corpus import PIECES, STARTS, mapped, new_arrays
 from tasks.text.source import (
@@ -45,13 +46,13 @@ DTYPES: dict[str, np.dtype] = {
     "sentences": STARTS,
     "documents": STARTS,
 }
-# Cut longer sentences, such as tables and lists, into sentences of at most this many tokens.
+# Cut longer sentences, such as tables and lists, into parts of at most this many tokens.
 LONGEST_SENTENCE = 128
 CHUNK = 256  # encode this many documents at a time
 
 
 class EncodedDocuments:
-    """The encoded documents of a split, as memory-mapped arrays."""
+    """The memory-mapped arrays of a split. `about` is the content of documents.json."""
 
     def __init__(self, folder: Path) -> None:
         self.about: dict[str, Any] = json.loads((folder / ABOUT).read_bytes())
@@ -66,14 +67,14 @@ def encode(
     tokenizer: Tokenizer,
     folders: Mapping[str, Path],
 ) -> dict[str, dict[str, int]]:
-    """Encode documents chunk by chunk, and write each to the folder of its split.
+    """Encode documents chunk by chunk, and write them to the folders of their splits.
 
     Args:
         documents: pairs (split, text) from SplitDocuments.
         folders: the folder of each split.
 
     Returns:
-        The number of tokens ("pieces"), sentences and documents of each split.
+        For each split, the numbers of "pieces" (tokens), "sentences" and "documents".
     """
     totals = {split: dict.fromkeys(DTYPES, 0) for split in folders}
     with ExitStack() as stack:
@@ -104,7 +105,10 @@ def encode(
 def _encoded(
     tokenizer: Tokenizer, documents: list[tuple[str, bytes]]
 ) -> Iterator[tuple[str, list[list[int]]]]:
-    """Yield each document's split, and the token ids of its sentences. Cut long sentences."""
+    """Yield pairs (split, token ids of each sentence), one for each document.
+
+    Sentences longer than LONGEST_SENTENCE are cut.
+    """
     texts = [text.decode().split("\n") for _, text in documents]
     every = iter(pieces_of(tokenizer, list(itertools.chain.from_iterable(texts))))
     for (split, _), own in zip(documents, texts, strict=True):
@@ -118,33 +122,36 @@ def _encoded(
         )
 
 
-# Cut documents after this many sentences, so that even a single book gives documents to all splits.
+# Cut documents after this many sentences, so that a single book has documents for all splits.
 LONGEST = 500
 LINES_TOGETHER = 100  # a sentence may extend over at most this many lines
-# Print a note if more than this share of the documents has only one sentence.
+# Print a note if more than this share of the documents have only one sentence.
 MOST_SINGLE = 0.5
 # A split needs this many documents, because a pair may take its second text from another document.
 FEWEST = 2
-# Hold out this share of the documents, but at most this many, so that evaluation stays fast.
+# For each of these splits, its share of the documents, and the largest number of documents. The
+# limit keeps evaluation fast.
 VALIDATION = (0.01, 500)
 TEST = (0.05, 2000)
 
 
 class SplitDocuments:
-    """The documents of a source, divided into splits. They are read once and copied to `file`.
+    """An iterable of pairs (split, text) with all documents of a source.
 
-    Iteration yields pairs (split, text). Each line of a text is a sentence. Equal documents get the
-    same split. If the source has a test split of its own, that split comes last.
+    Each line of a text is a sentence. The checksum of a document decides its split, so equal
+    documents get the same split. If the source has a test split, its documents come last. The
+    source is read once, and copied to `file`.
 
     Args:
         name: the name of the source in messages.
-        train: the texts from which the splits are made.
-        test: the texts of the source's own test split, or None.
-        rule: what ends a document (see `documents_of`).
+        train: the function that yields the texts to divide into splits.
+        test: the function that yields the texts of the source's test split, or None if the source
+            has no test split.
+        rule: "blank_line" or "file" (see `documents_of`).
         file: a temporary file.
 
     Attributes:
-        counts: the counts of all lines that were read.
+        counts: the numbers of kept and skipped lines.
 
     Raises:
         UserError: there are too few different documents for three splits.
@@ -161,17 +168,19 @@ class SplitDocuments:
         hashes = self._copy(train, rule)
         different = np.unique(hashes)
         count = len(different)
-        if count < (2 if test else 3) * FEWEST:
+        fewest = (2 if test else 3) * FEWEST
+        if count < fewest:
             raise UserError(
-                f"{name} has too few different documents ({count}) for three splits; add "
-                f"text, or change what ends a document (task.documents={rule})."
+                f"{name} has {plural(count, 'different document')}: expected at least {fewest}, "
+                f"for three splits; add text, or change task.documents={rule}, which decides what "
+                "ends a document."
             )
         if self._single > MOST_SINGLE * len(hashes):
             note(
                 name,
-                f"{self._single / len(hashes):.0%} of the documents are a single sentence. Their "
-                "second text is always random, so next-sentence prediction is trivial; use longer "
-                "documents, or choose task.documents=file.",
+                f"{self._single / len(hashes):.0%} of the documents have only one sentence. Pairs "
+                "from these always have a random second text, so next-sentence prediction is "
+                "trivial; use longer documents, or set task.documents=file.",
             )
 
         validated, tested = (
@@ -179,8 +188,8 @@ class SplitDocuments:
             for share, most in (VALIDATION, TEST)
         )
         held_out = validated if test else validated + tested
-        # The documents with the smallest checksums form the validation split. The next ones form
-        # the test split, unless the source has its own.
+        # The documents with the smallest checksums form the validation split. The documents with
+        # the next checksums form the test split, if the source has none.
         largest = different[[validated - 1, held_out - 1]]
         splits = np.searchsorted(largest, hashes).tolist()
 
@@ -209,12 +218,13 @@ class SplitDocuments:
 def documents_of(text: Text, rule: str, counts: Counts) -> Iterator[list[str]]:
     """Yield the documents of one text, each as a list of sentences.
 
-    A sentence may continue on the next line, as in a book. In the output of WikiExtractor, the tags
-    <doc> and </doc> end a document, and blank lines between these tags do not.
+    A sentence may extend over several lines, as in a book. In the output of WikiExtractor, the tags
+    <doc> and </doc> end a document, and blank lines between these tags do not. A document also ends
+    after LONGEST sentences.
 
     Args:
         rule: "blank_line" if a blank line ends a document, or "file" if the text is one document.
-        counts: the counts to which the lines of the text are added.
+        counts: the counts to update with the lines of the text.
     """
     sentences: list[str] = []
     together: list[str] = []
@@ -239,6 +249,6 @@ def documents_of(text: Text, rule: str, counts: Counts) -> Iterator[list[str]]:
 
 
 class Library(Source):
-    """The reader of the documents on which encoders are pre-trained."""
+    """The source of the documents on which encoders are pre-trained."""
 
     sample = samples.DOCUMENTS

@@ -1,4 +1,4 @@
-"""Rows of two texts with masked tokens. Seed, epoch and row number determine a row.
+"""Rows of two texts with masked tokens. A row depends only on the seed, the epoch and its number.
 
 Shapes: B rows of a batch, T positions of a row, M masked positions of a row.
 """
@@ -19,11 +19,11 @@ from tasks.text.tokenizer import BERT_MARKS
 # SplitMix64 (Steele, Lea, Flood 2014): a counter grows by _STEP, and _MIX turns it into a hash.
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111EB)))
-_PLACES = 1 << 20  # each `Purpose` may draw at most this many numbers for a row
+_PLACES = 1 << 20  # a row has at most this many random numbers for each `Purpose`
 
 
 class CounterRng:
-    """A random generator for B rows. Each row's draws depend only on the seed and its counters."""
+    """A random generator for B rows. A row's numbers depend only on the seed and its counters."""
 
     def __init__(self, seed: int, counters: Sequence[Integers]) -> None:
         """Derive one key per row from the seed and the row's counters.
@@ -40,18 +40,18 @@ class CounterRng:
         self._keys_B = keys_B
 
     def uniform(self, purpose: int) -> Floats:
-        """Return a uniform number in [0, 1) for each row, of shape (B,)."""
+        """Return uniform random numbers in [0, 1), of shape (B,), one for each row."""
         return self.uniforms(purpose, 1)[:, 0]
 
     def uniforms(self, purpose: int, count: int) -> Floats:
-        """Return `count` uniform numbers in [0, 1) for each row, of shape (B, count)."""
+        """Return uniform random numbers in [0, 1), of shape (B, count), `count` for each row."""
         first = purpose * _PLACES + 1
         places = np.arange(first, first + count, dtype=np.uint64)
         bits = _mixed(self._keys_B[:, None] + _STEP * places)
         return np.ldexp((bits >> np.uint64(11)).astype(np.float64), -53)
 
     def whole(self, purpose: int, limits_B: Integers) -> Integers:
-        """Return random whole numbers (B,), each at least 0 and below the limit of its row."""
+        """Return random whole numbers (B,). The number of row b is in [0, limits_B[b])."""
         return (self.uniform(purpose) * limits_B).astype(np.int64)
 
 
@@ -63,17 +63,17 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 CLS, SEP, MASK = (BERT_MARKS.index(mark) for mark in ("[CLS]", "[SEP]", "[MASK]"))
 MARKS = 3  # [CLS] and two [SEP] take this many positions of a row
-SHORT = 0.1  # draw a random length for this share of the pairs, so that they are shorter than a row
-SHORTEST = 2  # the smallest random length, in tokens
-# In this share of the pairs, replace the second text by a random one. A pair with only one sentence
+SHORT = 0.1  # this share of the pairs has a random length, the others fill a row
+SHORTEST = 2  # the smallest random length of a pair, in tokens
+# In this share of the pairs, a random text replaces the second text. A pair with only one sentence
 # always gets a random second text.
 RANDOM_NEXT = 0.5
 
 
 class Purpose(IntEnum):
-    """The purpose of a random draw. Draws with different purposes are independent.
+    """The purpose of a random number. Numbers with different purposes are independent.
 
-    Purposes below 100 choose the texts of a row. The others mask the tokens of a row.
+    Purposes below 100 are for choosing the texts of a row, and the others for masking its tokens.
     """
 
     SHIFT = auto()
@@ -90,9 +90,10 @@ class Purpose(IntEnum):
 
 
 class Pairs(NamedTuple):
-    """The two texts of each of B rows, as starts and lengths in tokens of the split.
+    """The two texts of each of B rows.
 
-    Each field has the shape (B,).
+    Each field has the shape (B,). A start is an index into the token ids of the split, `pieces_N`.
+    A length is a number of tokens.
     """
 
     first_start: Integers
@@ -106,11 +107,11 @@ class Pairs(NamedTuple):
 class PairSource:
     """A generator of pairs of texts from one split, for rows of T positions.
 
-    Each epoch divides the tokens of the split into intervals as long as a row, with a random
-    offset. Each interval gives one pair, so longer documents give more pairs. A pair begins with
-    the sentence at the start of its interval, and has as many sentences of the same document as
-    fill a row. It is divided into two texts at a random sentence. In half of the pairs, a text from
-    another document replaces the second text.
+    Each epoch divides the tokens of the split into intervals of the length of a row, with a random
+    offset. Each interval gives one pair, so longer documents give more pairs. A pair consists of
+    consecutive sentences of one document. They begin at the start of the interval and fill a row
+    (see `_stretch`). The pair is split into two texts before a random sentence. In half of the
+    pairs, a text from another document replaces the second text.
     """
 
     def __init__(
@@ -127,9 +128,11 @@ class PairSource:
         return max(self._pieces // self._room, 1)
 
     def draw(self, epochs_B: Integers, numbers_B: Integers) -> tuple[Pairs, CounterRng]:
-        """Draw the pairs with these numbers in these epochs.
+        """Draw B pairs. Return them, and the random generator to pass to `mask`.
 
-        Return the pairs, and the random generator that drew them. Pass the generator to `mask`.
+        Args:
+            epochs_B: the epoch of each pair.
+            numbers_B: the number of each pair within its epoch.
         """
         rng = CounterRng(self._seed, (epochs_B, numbers_B))
         short_B = rng.uniform(Purpose.IS_SHORT) < SHORT
@@ -166,10 +169,10 @@ class PairSource:
         return self.truncated(pairs, rng), rng
 
     def truncated(self, pairs: Pairs, rng: CounterRng) -> Pairs:
-        """Shorten the pairs to fit a row. Shorten the longer text first, then both equally.
+        """Shorten the texts of the pairs until each pair fits into a row.
 
-        Remove a random part of the surplus tokens from the start of a text, and the rest from its
-        end.
+        In a pair, shorten the longer text first. When both are equally long, shorten both. Remove a
+        random part of a text's surplus tokens from its start, and the rest from its end.
         """
         limit_B = np.maximum((self._room + 1) // 2, self._room - pairs.second_length)
         first_B = np.minimum(pairs.first_length, limit_B)
@@ -187,10 +190,14 @@ class PairSource:
     def _stretch(
         self, place_B: Integers, wanted_B: Integers
     ) -> tuple[Integers, Integers, Integers]:
-        """Choose consecutive sentences of one document, with at least `wanted_B` tokens.
+        """Choose consecutive sentences of one document for each of B rows.
 
-        The first sentence contains the token at `place_B`. If the rest of the document has too few
-        tokens, choose the last sentences of the document instead, or all of them.
+        The first sentence contains the token at `place_B`. If fewer than `wanted_B` tokens of the
+        document follow, the first sentence is an earlier one of the same document.
+
+        Args:
+            place_B: the index of a token in the split, for each row.
+            wanted_B: the number of tokens that the sentences should have at least.
 
         Returns:
             The index of the first sentence, of the sentence after the last, and of the document.
@@ -214,7 +221,7 @@ class PairSource:
         return self._documents[document_B], self._documents[document_B + 1]
 
     def _span(self, first_B: Integers, end_B: Integers) -> tuple[Integers, Integers]:
-        """Return the start and the length of sentences in tokens. `end_B` is exclusive."""
+        """Return the start and length, in tokens, of the sentences `first_B` to `end_B` - 1."""
         start_B = self._sentences[first_B]
         return start_B, self._sentences[end_B] - start_B
 
@@ -233,8 +240,8 @@ def rows_of(
     end_B1 = first_B1 + second_B1 + 2
     token_type_ids_BT = (places_T > middle_B1) & (places_T <= end_B1)
 
-    # The token at position t of a row is token t + offset of the split if it belongs to the first
-    # text, and token t + offset + jump if it belongs to the second.
+    # Position t of a row has the token t + offset of the split if it belongs to the first text, and
+    # the token t + offset + jump if it belongs to the second text.
     offset_B1 = pairs.first_start[:, None] - 1
     jump_B1 = pairs.second_start[:, None] - 2 - first_B1 - offset_B1
     index_BT = places_T + offset_B1 + token_type_ids_BT * jump_B1
@@ -251,9 +258,11 @@ def rows_of(
     }
 
 
-FRACTION = 0.15  # mask this share of a row's positions, not counting padding
-# Of the tokens that the model must predict, the share MASKED is replaced by [MASK], the share KEPT
-# stays, and the rest is replaced by random tokens.
+# The model must predict this share of a row's positions, not counting padding. These positions are
+# called masked.
+FRACTION = 0.15
+# At masked positions, [MASK] replaces the share MASKED of the tokens, the share KEPT stays, and
+# random tokens replace the rest.
 MASKED, KEPT = 0.8, 0.1
 
 Arrays = dict[str, np.ndarray]
@@ -262,8 +271,12 @@ Arrays = dict[str, np.ndarray]
 class MaskedPairs:
     """The masked rows of one split, with T positions each.
 
-    A row depends only on the seed, the purpose, the epoch and the row number. Different purposes,
-    such as the two phases of pre-training, give different rows.
+    A row depends only on the seed, the purpose, the epoch and the row number.
+
+    Args:
+        sequence_length: T.
+        purpose: any text. Different purposes, such as "first phase" and "second phase", give
+            different rows.
     """
 
     def __init__(
@@ -282,17 +295,19 @@ class MaskedPairs:
         return len(self._pairs)
 
     def shuffled(self, start: int, count: int) -> Arrays:
-        """Return `count` rows of an endless stream of shuffled epochs, from position `start`.
+        """Return `count` rows of an endless stream of shuffled epochs, from position `start` on.
 
-        `tokens`, `token_type_ids` and `attention_mask` have the shape (B, T). `places`, `targets`
-        and `hidden` have the shape (B, M), and `mask` describes them. `next` (B,) is 1 if the
-        second text is random.
+        The arrays are `token_type_ids` and `attention_mask` from `rows_of`, the arrays of `mask`,
+        and `next` (B,), which is 1 if the second text is random.
         """
         epochs = np.arange(start, start + count) // len(self)
         return self._rows(epochs, self._order.stretch(start, count))
 
     def ordered(self, start: int, count: int) -> Arrays:
-        """Return `count` rows of the first epoch in order, from the row with the number `start`."""
+        """Return `count` rows of the first epoch, in order, from row number `start` on.
+
+        The arrays are those of `shuffled`.
+        """
         numbers = np.arange(start, start + count)
         return self._rows(np.zeros_like(numbers), numbers)
 
@@ -309,7 +324,7 @@ class MaskedPairs:
 
 
 def predictions(sequence_length: int) -> int:
-    """Return M, the largest number of masked positions in a row, such as 20 in a row of 128."""
+    """Return M, the largest number of masked positions in a row. Of 128 positions it is 20."""
     return math.ceil(sequence_length * FRACTION)
 
 
@@ -325,19 +340,22 @@ def mask(
     Args:
         candidates_BT: True at positions that may be masked.
         lengths_B: the number of positions of each row, without padding.
-        pieces: the ids of the tokens that may replace others.
+        rng: the random generator that drew the rows.
+        pieces: the ids of the random tokens that may replace tokens.
 
     Returns:
-        `tokens`, (B, T), after masking, and three arrays (B, M). `places` are the masked positions,
-        and `targets` the tokens that were there. If a row has fewer than M masked positions,
-        `hidden` is False for its last elements. The loss must ignore these elements.
+        `tokens` (B, T) after masking, and three arrays (B, M). `places` are the masked positions,
+        and `targets` the tokens that were there. `hidden` is True for masked positions. If a row
+        has fewer than M masked positions, `hidden` is False for its last elements, which the loss
+        must ignore.
     """
     rows, length = tokens_BT.shape
     most = predictions(length)
     order_BT = np.where(candidates_BT, rng.uniforms(Purpose.ORDER, length), 2.0)
     places_BM = np.argpartition(order_BT, most - 1, axis=1)[:, :most]
     rank_BM = np.argsort(np.take_along_axis(order_BT, places_BM, 1), axis=1)
-    # Sort the M places with the smallest random numbers. Mask the first `counts_B` of each row.
+    # places_BM has the M positions with the smallest random numbers, in ascending order. In each
+    # row, the first `counts_B` of them are masked.
     places_BM = np.take_along_axis(places_BM, rank_BM, 1)
 
     counts_B = np.clip(np.rint(lengths_B * FRACTION), 1, most)

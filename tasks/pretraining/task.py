@@ -1,6 +1,6 @@
 """BERT's pre-training: masked language modelling and next-sentence prediction.
 
-Source: the paper, section 4.1 and appendix C.
+The paper describes it in section 4.1 and appendix C.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ class MaskedLanguageModel(TaskModule):
         return model
 
     def _check(self, architecture: EncoderSection) -> None:
-        """Raise UserError if the phases do not fit the trainer, the schedule or the model."""
+        """Raise UserError if the first phase is too short, or a row exceeds model.positions."""
         trainer, optimizer = self.config.trainer, self.config.optimizer
         second = self.section.second_phase
         if self._first_steps < 1:
@@ -103,7 +103,7 @@ class MaskedLanguageModel(TaskModule):
         return (batch["targets"] != IGNORED).sum(), len(batch["next"])
 
     def learning_rate(self, step: int) -> float:
-        """Return the learning rate of a step. Each phase has its own complete schedule."""
+        """Return the learning rate of a step. Each phase has a schedule with warm-up and decay."""
         optimizer, steps = self.config.optimizer, self._first_steps
         phase, step = self.section.phase_of(step, self.config.trainer.steps)
         if phase:

@@ -1,1 +1,1 @@
-"""Theorem 1: can an attention head of a given size represent any attention pattern?"""
+"""An experiment on Theorem 1: can a head of a given size represent any attention pattern?"""

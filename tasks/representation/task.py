@@ -1,7 +1,8 @@
 """An experiment on Theorem 1: which attention matrices can a head of a given size learn?
 
-In one problem, a single attention head learns to compute a random attention matrix P from a random
-input X. The paper calls P a context. Each step trains the heads of all problems of a run.
+In one problem, a single attention head learns to compute a random attention matrix from a random
+input X. The paper calls this matrix the context, P. A run has many problems. Each has a head of its
+own, and each training step updates the heads of all problems.
 """
 
 import functools
@@ -34,18 +35,18 @@ class RepresentationSection(TaskSection):
 
 
 class Contexts(TaskData):
-    """The problems of a run. All steps and all splits use them as one batch.
+    """The problems of a run, as one batch that all steps and all splits use.
 
     The batch has `inputs` (K, D, N) and `logs` (K, N, N), the logarithms of the contexts. `logs`
     is -inf where the mask hides a key. K is problems_per_run, N sequence_length, D embedding_size.
     """
 
     section: RepresentationSection
-    # The model has one head for each row, so every device computes all rows.
+    # The model has one head for each row of the batch, so every device needs all rows.
     separable = False
 
-    # A validation may be the first to ask for the batch. Leave its inference mode, because training
-    # uses the same tensors.
+    # If a validation uses the batch first, torch is in inference mode. Training needs the same
+    # tensors, and cannot use tensors that were created in inference mode.
     @functools.cached_property
     @torch.inference_mode(False)
     def _batch(self) -> Batch:
@@ -70,7 +71,7 @@ class Contexts(TaskData):
         return steps * self.section.problems_per_run * self.section.sequence_length
 
     def _normal(self, purpose: str, *shape: int) -> Tensor:
-        """Return normally distributed numbers. They depend on the run's seed and on `purpose`."""
+        """Draw standard normal numbers that depend only on the run's seed and on `purpose`."""
         generator = torch.Generator().manual_seed(derive(self.config.seed, purpose))
         double = self.config.trainer.precision == "64-true"
         drawn = torch.randn(*shape, generator=generator, dtype=torch.float64)
@@ -78,9 +79,9 @@ class Contexts(TaskData):
 
 
 class Representation(TaskModule):
-    """The task of training single attention heads to compute given contexts of shape (K, N, N).
+    """The task of training K single attention heads to compute K given contexts.
 
-    A context is the softmax over each column of normally distributed logits.
+    A context is an N x N matrix. Each of its columns is the softmax of normally distributed logits.
     """
 
     Section = RepresentationSection
@@ -133,7 +134,10 @@ class Representation(TaskModule):
         return self.model(batch["inputs"], causal=self.section.mask == "causal")
 
     def totals(self, batch: Batch) -> tuple[Tensor, ...]:
-        """Return the squared error of log P, because the squared error of P has plateaus."""
+        """Return the sum of the squared errors of the logarithms of all visible context entries.
+
+        The squared error of the context itself has plateaus, where gradients are close to zero.
+        """
         errors_KNN = self(batch) - batch["logs"]
         return (errors_KNN.masked_fill(batch["logs"].isinf(), 0).square().sum(),)
 
@@ -146,5 +150,5 @@ class Representation(TaskModule):
         return {"orders": logs_K.sum(), "problems": torch.tensor(len(logs_K))}
 
     def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
-        # The errors of problems differ by orders of magnitude, so return their geometric mean.
+        # The errors of the problems differ by orders of magnitude, so take their geometric mean.
         return {f"{split}/context_error": 10 ** (sums["orders"] / sums["problems"])}

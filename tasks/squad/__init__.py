@@ -1,1 +1,1 @@
-"""SQuAD v1.1: questions whose answers are parts of a paragraph."""
+"""Fine-tuning on SQuAD v1.1, whose questions are answered by a part of a paragraph."""

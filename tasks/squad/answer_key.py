@@ -1,7 +1,7 @@
-"""Functions that cut paragraphs into windows and predict answers from the scores of the windows.
+"""Functions that cut paragraphs into windows, and predict answers from the logits of the windows.
 
-The windows of a long paragraph overlap, as in BERT's run_squad. Lengths and positions are in
-tokens.
+A long paragraph does not fit into a row, so it is cut into windows that overlap, as in BERT's
+run_squad. Lengths and positions are in tokens, unless a docstring says otherwise.
 """
 
 import itertools
@@ -28,10 +28,10 @@ class Question(Example):
     Attributes:
         context: the paragraph.
         answers: all gold answers. Predictions are scored against them.
-        start: the position in the context, in characters, at which the training answer begins. It
-            is -1 if there is no training answer.
-        text: the training answer, or "". It is the first gold answer that occurs at the position
-            that the data set states.
+        text: the training answer, which is the first gold answer that is at its answer_start in the
+            context. It is "" if there is none.
+        start: the position in the context, in characters, at which the training answer begins, or
+            -1 if there is none.
     """
 
     question: str
@@ -52,9 +52,8 @@ Window = tuple[int, int]
 def windows(length: int, room: int, stride: int) -> list[Window]:
     """Return windows of at most `room` tokens that cover a text of `length` tokens.
 
-    Each window begins `stride` tokens after the previous one. If `room` is smaller than `stride`,
-    windows begin `room` tokens apart, so that they cover the whole text. An empty text has no
-    windows.
+    Each window begins `stride` tokens after the previous window, or `room` tokens after it if
+    `room` is smaller. So the windows leave no gaps. If `length` is 0, the list is empty.
     """
     step = min(room, stride)
     firsts = range(0, max(length - room, 0) + step, step) if length else ()
@@ -62,11 +61,11 @@ def windows(length: int, room: int, stride: int) -> list[Window]:
 
 
 def best_windows(cut: Sequence[Window], length: int) -> Integers:
-    """For each token of a text, return the index in `cut` of the best window, (length,).
+    """Return an array (length,): for each token of a text, the index in `cut` of the best window.
 
-    As in run_squad, a window is better if it gives the token more context. The context is the
-    number of tokens before or after the token, whichever is smaller, plus a hundredth of the
-    window's length. If windows are equally good, choose the first.
+    As in run_squad, the best window is the one that gives the token most context. The context is
+    the number of tokens before or after the token in the window, whichever is smaller, plus a
+    hundredth of the window's length. If windows are equally good, choose the first.
     """
     pieces = np.arange(length)
     first, size = (np.array(numbers)[:, None] for numbers in zip(*cut, strict=True))
@@ -92,13 +91,13 @@ def covered(offsets: Integers, start: int, end: int) -> tuple[int, int] | None:
 QUESTIONS = "questions.json"
 
 Scores = tuple[Floats, Floats]
-"""For each position of a row without padding, the logits that the answer starts or ends there."""
+"""The start logits and the end logits of one row, each of shape (T,), without padding."""
 
 
 class Span(NamedTuple):
     """A possible answer: the tokens `first` to `last`, inclusive.
 
-    `score` is the logit that the answer starts at `first`, plus the logit that it ends at `last`.
+    `score` is the start logit of `first` plus the end logit of `last`.
     """
 
     score: float
@@ -111,11 +110,11 @@ def write_key(
     questions: Sequence[Question],
     contexts: Sequence[tuple[str, Integers]],
 ) -> None:
-    """Write the questions, paragraphs and gold answers of a split to a folder, for `AnswerKey`.
+    """Write the questions, paragraphs and gold answers of a split. `AnswerKey` reads them.
 
     Args:
-        contexts: pairs of a paragraph and the offsets (tokens, 2) of its tokens. Each paragraph
-            occurs once.
+        contexts: for each different paragraph, its text and the offsets of its tokens. The offsets
+            have the shape (tokens, 2), as in `covered`.
     """
     places = {context: place for place, (context, _) in enumerate(contexts)}
     offsets = [offsets for _, offsets in contexts]
@@ -130,7 +129,12 @@ def write_key(
 
 
 class AnswerKey:
-    """The questions of a split, with their paragraphs and gold answers, read from a folder."""
+    """The questions of a split, with their paragraphs and gold answers, read from a folder.
+
+    Args:
+        folder: the folder to which `write_key` has written.
+        windows: the rows of the split. Each has a question and one window of its paragraph.
+    """
 
     def __init__(self, folder: Path, windows: Sequences) -> None:
         content = json.loads((folder / QUESTIONS).read_bytes())
@@ -142,7 +146,7 @@ class AnswerKey:
         self._offsets = mapped(folder, "offsets", STARTS, int(self._paragraphs[-1]), 2)
 
     def gold(self) -> list[tuple[str, list[str]]]:
-        """Return the id and the gold answers of every question."""
+        """Return a pair (id, gold answers) for each question."""
         return [(question["id"], question["answers"]) for question in self._questions]
 
     def predictions(
@@ -150,13 +154,13 @@ class AnswerKey:
     ) -> dict[str, str]:
         """Predict an answer to every question. Return a dict from question ids to answers.
 
-        An answer is a part of the paragraph. It is empty if no window has an allowed span. If
-        `scores` ends before the last window of the split, only the questions of the scored windows
-        get an answer.
+        An answer is a part of the paragraph, or "" if `best_span` finds no span in any window.
 
         Args:
-            scores: the scores of the windows of the split, in order.
-            candidates, longest: see `best_span`.
+            scores: the logits of the split's windows, in order. If the last windows are missing,
+                the result has only the questions of the given windows.
+            candidates: see `best_span`.
+            longest: see `best_span`.
         """
         scored = self._windows["question"][: len(scores)]
         asked: Iterable[int] = range(len(self._questions))
@@ -185,9 +189,13 @@ class AnswerKey:
         candidates: int,
         longest: int,
     ) -> list[Span]:
-        """Return the best span in each of the windows `rows` of one question about a paragraph.
+        """Return the best span of each window of a question, without windows that have none.
 
-        The spans count the tokens of all paragraphs of the split.
+        The spans have indices into the tokens of all paragraphs, one paragraph after the other.
+
+        Args:
+            context: the index of the question's paragraph.
+            rows: the row numbers of the question's windows.
         """
         begin, end = self._paragraphs[context : context + 2]
         firsts, lengths, seconds = (
@@ -214,9 +222,10 @@ class AnswerKey:
 
 
 def with_marks(text: str, stop: int) -> int:
-    """Return the first position from `stop` on that is not a combining mark.
+    """Return the end of an answer in `text`, including the combining marks from `stop` on.
 
-    The tokenizer strips accents, so the last token of an answer ends before such marks.
+    The tokenizer strips accents, so the last token of an answer ends before such marks. `stop` and
+    the result are in characters.
     """
     while stop < len(text) and unicodedata.category(text[stop]) == "Mn":
         stop += 1
@@ -233,16 +242,16 @@ def best_span(
 ) -> Span | None:
     """Return the span with the highest score, or None if no span is allowed.
 
-    As in run_squad, a span starts at one of the `candidates` positions with the highest start
-    logits, and ends at one of the `candidates` positions with the highest end logits. A span is
-    allowed under three conditions:
+    As in run_squad, a span is allowed if it fulfils all of these conditions:
 
+    - Its first token is one of the `candidates` positions with the highest start logits.
+    - Its last token is one of the `candidates` positions with the highest end logits.
     - It has 1 to `longest` tokens.
     - `may_start_T` is True at its first token.
     - `may_end_T` is True at its last token.
 
-    If spans have equal scores, choose the one with the higher start logit, then the one with the
-    higher end logit, then the earlier one.
+    Of spans with equal scores, choose the one with the higher start logit, then the one that starts
+    earlier, then the one that ends earlier.
     """
     first, last = _largest(starts_T, candidates), _largest(ends_T, candidates)
     lengths = last[None, :] - first[:, None] + 1

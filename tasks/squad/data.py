@@ -1,4 +1,4 @@
-"""The data of the task `squad`: rows of a question and one window of its paragraph."""
+"""The data of the task `squad`. Each row has a question and one window of its paragraph."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,9 +22,10 @@ from tasks.squad import scoring
 from tasks.squad.answer_key import AnswerKey, Question, covered, windows, write_key
 from tasks.squad.dataset import SQuAD
 
-# The target of a window if the paragraph has no answer. The loss ignores this target.
+# The target of a window if the question has no training answer. The loss ignores this target.
 NOWHERE = -100
-# The target of a window if the answer is in another window: the position of [CLS], as in BERT.
+# The target of a window if the answer is not completely in the window: the position of [CLS], as in
+# BERT.
 OUTSIDE = 0
 
 
@@ -52,8 +53,9 @@ class QuestionsSection(FineTuningSection):
 class Windows(ExampleData):
     """Batches of rows, each with a question and a window of its paragraph.
 
-    The targets `start` and `end` (B,) are the positions of the answer's first and last token.
-    They are OUTSIDE if the answer is in another window, and NOWHERE if the paragraph has no answer.
+    The targets `start` and `end`, each (B,), are the positions in the row of the answer's first and
+    last token. Both are OUTSIDE if the answer is not completely in the window, and NOWHERE if the
+    question has no training answer.
     """
 
     section: QuestionsSection

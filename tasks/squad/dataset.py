@@ -20,8 +20,8 @@ from tasks.text.source import BYTE_ORDER_MARK, LINE_LIMIT
 class SQuAD(DataSet[Question]):
     """The reader of SQuAD v1.1 and of data sets in its format.
 
-    SQuADShifts can be used as the training set. XQuAD is a part of SQuAD's dev set, and can be used
-    instead of it.
+    SQuADShifts can replace the training set. XQuAD, a part of SQuAD's dev set, can replace the dev
+    set.
     """
 
     title = "SQuAD v1.1"
@@ -34,9 +34,9 @@ class SQuAD(DataSet[Question]):
     hub_test = "validation"
 
     def read_file(self, path: Path) -> Rows:
-        """Yield the rows of a file. Each row is a question with its context.
+        """Yield the rows of a file. Each row is a dict with a question and its context.
 
-        The file has the format of SQuAD, or one question per line, as `datasets` exports it.
+        The file must have SQuAD's format, or a JSON object per line, as `datasets` exports it.
 
         Raises:
             UserError: the file has neither format.
@@ -48,7 +48,7 @@ class SQuAD(DataSet[Question]):
         articles = _list_of(_json_of(path), "data")
         if articles is None:
             raise UserError(
-                f'{path} is not a SQuAD v1.1 file: expected a list under "data"; name another file.'
+                f'{path} is not a SQuAD v1.1 file: expected a list under "data"; replace the file.'
             )
         for a, article in enumerate(articles):
             paragraphs = _list_of(article, "paragraphs")
@@ -101,7 +101,7 @@ class SQuAD(DataSet[Question]):
 
 
 def _json_of(path: Path) -> Any:
-    """Return the value of a file of JSON; raise UserError if it is not JSON."""
+    """Return the content of a JSON file. Raise UserError if the file is not valid JSON."""
     raw = path.read_bytes().removeprefix(BYTE_ORDER_MARK)
     try:
         return json.loads(dataset.decoded(raw))
@@ -126,10 +126,11 @@ def _has_lines(path: Path) -> bool:
 
 
 def _answers_of(answers: Any) -> list[tuple[str, Any]]:
-    """Return pairs of a gold answer and its stated position in the context.
+    """Return pairs of a gold answer and its answer_start, its position in the context.
 
-    SQuAD's files have a list of answers. The hub has a dict with the lists `text` and
-    `answer_start`.
+    Args:
+        answers: in SQuAD's files, a list of dicts with the keys `text` and `answer_start`. On the
+            hub, a dict with the lists `text` and `answer_start`.
     """
     if isinstance(answers, Mapping):
         texts, starts = _list_of(answers, "text"), _list_of(answers, "answer_start")
@@ -146,10 +147,13 @@ def _answers_of(answers: Any) -> list[tuple[str, Any]]:
 
 
 def located_answer(context: str, answers: Sequence[tuple[str, Any]]) -> tuple[int, str]:
-    """Find the first answer whose text occurs in `context` at its stated position.
+    """Return the start and the text of the first answer that is at its answer_start in `context`.
 
-    Return its start, in characters, and its text, both without surrounding spaces. If there is no
-    such answer, return -1 and "".
+    The start is in characters. Surrounding spaces of the answer are removed. If no answer is at its
+    answer_start, return -1 and "".
+
+    Args:
+        answers: pairs of an answer's text and its answer_start.
     """
     for text, start in answers:
         bare = text.strip()

@@ -1,4 +1,4 @@
-"""SQuAD v1.1 scores. They equal those of the official evaluate-v1.1.py in every digit."""
+"""Scores for SQuAD v1.1, equal in every digit to those of the official evaluate-v1.1.py."""
 
 import re
 import string
@@ -37,14 +37,14 @@ def f1(prediction: str, answer: str) -> float:
 def score(
     questions: Iterable[tuple[str, Sequence[str]]], predictions: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return exact_match and f1, in percent, averaged over all questions.
+    """Return the means over all questions of exact_match and f1, in percent.
 
-    Each prediction is scored against the gold answer that gives the highest score.
+    For each question, take the highest score over its gold answers.
 
     Args:
-        questions: pairs (id, gold answers). There is at least one question, and each has at least
-            one gold answer.
-        predictions: the predicted answer to each question, by id.
+        questions: pairs (id, gold answers). There must be at least one question, and at least one
+            gold answer to each.
+        predictions: the predicted answers by question id.
     """
     total, matches, overlap = 0, 0.0, 0.0
     for question, answers in questions:

@@ -1,6 +1,6 @@
 """Fine-tuning on SQuAD v1.1: where in a paragraph is the answer to a question?
 
-The encoder reads a question together with one window of its paragraph at a time (data.py).
+The input of the encoder is a question and one window of its paragraph (data.py).
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class QuestionAnswering(FineTuning):
     model: SpanFinder
     labels = ("start", "end")
     measured = ("test/loss", "test/exact_match", "test/f1")
-    _scored: list[Batch]  # the logits and the attention mask of each batch of a split
-    _predictions: dict[str, str]  # the last evaluation's answers, by question id
+    _scored: list[Batch]  # logits and attention masks of the batches evaluated so far
+    _predictions: dict[str, str]  # the answers of the last evaluation, by question id
 
     def build(self) -> SpanFinder:
         return SpanFinder(self.encoder())
 
     def forward(self, batch: Batch) -> Tensor:
-        """Return the logits (2, B, T) of the answer's first and last token. Padding has -inf."""
+        """Return the start logits and the end logits of the answer, (2, B, T). Padding has -inf."""
         logits_2BT = torch.stack(self.outputs(batch)).float()
         return logits_2BT.masked_fill(~batch["attention_mask"], float("-inf"))
 
@@ -59,7 +59,7 @@ class QuestionAnswering(FineTuning):
         return {"nats": _nats(logits_2BT, batch), "windows": self.counts(batch)[0]}
 
     def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
-        # If no window has an answer, there is no mean loss.
+        # Without a window that counts for the loss, the mean would be 0 / 0.
         if not sums["windows"]:
             return {}
         return {f"{split}/loss": sums["nats"] / sums["windows"]}
@@ -69,9 +69,9 @@ class QuestionAnswering(FineTuning):
         self._scored = []
 
     def measure(self, split: str) -> dict[str, float]:
-        """Return the metrics of a split. exact_match and f1 are in percent.
+        """Return the metrics of a split, and store the predictions for `files`.
 
-        This method also stores the predictions, which `files` returns.
+        The metrics exact_match and f1 are in percent.
         """
         losses = super().measure(split)
         own = [
@@ -104,7 +104,7 @@ class QuestionAnswering(FineTuning):
 def _nats(logits_2BT: Tensor, batch: Batch) -> Tensor:
     """Return the loss of a batch in nats, summed over its rows.
 
-    The loss of a row is the mean of two cross-entropies, of the answer's start and of its end.
+    The loss of a row is the mean of the cross-entropies of the answer's start and of its end.
     """
     starts, ends = (
         F.cross_entropy(logits_BT, batch[end], reduction="sum", ignore_index=IGNORED)

@@ -1,1 +1,1 @@
-"""Generated text about a small world of families."""
+"""Generated text about families, which needs heads of a known size."""

@@ -3,13 +3,15 @@
 To predict these texts, a model needs heads of a known size (see Theorem 1 of the paper):
 
 - A text for decoders consists of sentences. A sentence first names one member of each of several
-  families. Then it repeats each member after the name of the family. To predict a repeated name, a
-  head must find it among `competitors` names. The names belong to `directions` families.
-- A text for encoders has two parts. The first names people, the second names their families in the
-  same order. To find a person's family, a head must find one of `competitors` positions.
+  families. Then it repeats the name of each member, after the name of the family. To predict a
+  repeated name, a head must find it among `data.competitors` names. The names belong to
+  `data.directions` families. For example: "Came Moku Susi : Radu Susi Lone Moku ."
+- A text for encoders has two sentences. The first names people, and the second names their families
+  in the same order. To find a person's family, a head must find one of `data.competitors`
+  positions. For example: "No Ku So. Li Lu Da."
 
-All texts for encoders use the same words, so that an encoder pre-trained on documents can be
-fine-tuned on pairs and questions.
+Documents, MNLI pairs and SQuAD questions use the same words, so that an encoder pre-trained on
+documents can be fine-tuned on pairs and questions.
 """
 
 from __future__ import annotations
@@ -28,24 +30,24 @@ from sweeper.store.files import make_directory, new_file
 
 Item = TypeVar("Item")
 
-# Names belong to families of this size. A model that ignores the context can only guess which
-# member of a family comes next.
+# A family has this many members. A model that ignores the context can only guess which member of a
+# family is mentioned next.
 MEMBERS = 3
 FEWEST_PRESENT, FAMILIES = 4, 200
-# With `directions=0`, a text for decoders has at least UNPLANTED families, and a text for encoders
-# at least UNPLANTED_COUPLES couples.
+# If `directions` is 0, a text for decoders has at least UNPLANTED families, and a text for encoders
+# has at least UNPLANTED_COUPLES families.
 UNPLANTED = 64
 UNPLANTED_COUPLES = 12
 SYLLABLES = [f"{consonant}{vowel}" for consonant in "BDKLMNRS" for vowel in "aeiou"]
-# The number of names in a sentence is `competitors` times one of these. Models learn long sentences
-# sooner if there are short ones, too.
+# The number of people in a sentence is `competitors` times one of these shares. Models learn long
+# sentences sooner if there are short sentences, too.
 SHARES = (1 / 3, 2 / 3, 1)
 
 
 class StableRandom:
-    """A random generator with the same draws for a seed in every version of Python.
+    """A random generator that gives the same numbers for a seed in every version of Python.
 
-    Python guarantees this only for `random.Random.random`, so every draw uses it.
+    Python guarantees this only for `random.Random.random`, so all methods use only this function.
     """
 
     def __init__(self, seed: int | str) -> None:
@@ -73,7 +75,7 @@ class StableRandom:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A family's name and its members' names. All names in a text are different words."""
+    """A family: its name and the names of its members. No two names in a text are equal."""
 
     name: str
     members: tuple[str, ...]
@@ -93,8 +95,8 @@ class World:
 
     Attributes:
         competitors: the number of names among which a head must find the right one.
-        directions: the number of families. With 0, people are mentioned at random, so that no head
-            can predict them.
+        directions: the number of families. If it is 0, the text mentions people at random, so that
+            no model can predict them.
     """
 
     competitors: int
@@ -123,14 +125,14 @@ class World:
         ]
 
     def gathering(self, rng: StableRandom) -> list[Person]:
-        """Return the people at a gathering, in random order. No two belong to the same family."""
+        """Draw the people at a gathering, in random order. No two belong to the same family."""
         share = rng.pick(SHARES)
         count = max(FEWEST_PRESENT, round(share * self.competitors))
         families = self.families[: max(count + 1, round(share * len(self.families)))]
         return one_of_each(rng.some(families, count), rng)
 
     def arrivals(self, rng: StableRandom) -> list[Family]:
-        """Return the families of the people at a gathering. A family may occur more than once.
+        """Draw the families of the people in a text for encoders. A family may occur repeatedly.
 
         Without repetitions, a model could infer a masked name from the set of all names, and would
         not need positions.
@@ -138,7 +140,7 @@ class World:
         return [rng.pick(self.couples) for _ in range(self.competitors)]
 
     def mentioned(self, person: Person, rng: StableRandom) -> Person:
-        """Return the person to mention: `person`, or a random person if `directions` is 0."""
+        """Return `person`, or a random person if `directions` is 0."""
         return (
             person
             if self.directions
@@ -152,7 +154,10 @@ def one_of_each(families: Sequence[Family], rng: StableRandom) -> list[Person]:
 
 @functools.cache
 def _families() -> tuple[Family, ...]:
-    """Return all families. Names have two syllables, so that a small vocabulary has every name."""
+    """Return all families for decoders.
+
+    All names are made of two syllables, so that a small vocabulary has a token for each name.
+    """
     words = StableRandom("names").mixed(
         [a + b.lower() for a in SYLLABLES for b in SYLLABLES]
     )
@@ -164,9 +169,9 @@ def _families() -> tuple[Family, ...]:
 
 @functools.cache
 def _couples() -> tuple[Family, ...]:
-    """Return all families with one member each.
+    """Return all families for encoders, with one member each.
 
-    The first families have names of one syllable, so that each name is one token.
+    The first families have names of one syllable, so that each of these names is one token.
     """
     short = StableRandom("short names").mixed(SYLLABLES)
     short_ones = zip(short[::2], short[1::2], strict=True)
@@ -179,14 +184,15 @@ def _couples() -> tuple[Family, ...]:
 
 @dataclass(frozen=True)
 class Sample:
-    """A generator of text of any length, about any world.
+    """A generator of text of a given length about a given world.
 
     Attributes:
-        kind: the word for the text in digests and descriptions.
+        kind: the word for the text in digests and descriptions, such as "documents".
         unit: the unit of the length, such as "sentences".
-        beginning: a function that returns the start of the text. The digest depends on it.
-        files: the function `files(length, world)`, which returns the parts of each file's text, by
-            the name of the file.
+        beginning: a function that returns the beginning of the text about a world. The digest is a
+            hash of it.
+        files: a function that returns the text of each file by the file's name, given the length
+            and the world. The text of a file is an iterable of parts.
     """
 
     kind: str
@@ -195,7 +201,7 @@ class Sample:
     files: Callable[[int, World], Mapping[str, Iterable[str]]]
 
     def digest(self, length: int, world: World) -> str:
-        """Return a digest that differs between lengths, worlds and versions of the generator."""
+        """Return a digest that differs between lengths, worlds and versions of this generator."""
         content = f"{length}\n{self.beginning(world)}"
         return f"{self.kind}:{hashlib.sha256(content.encode()).hexdigest()[:16]}"
 
@@ -204,14 +210,14 @@ class Sample:
         return f"generated {self.kind} of {length:,} {self.unit} ({world})"
 
     def write(self, folder: Path, length: int, world: World) -> None:
-        """Write the files that the folder lacks. The caller must hold a lock on the folder."""
+        """Write the files that `folder` lacks. The caller must hold the lock of `folder`."""
         make_directory(folder)  # raises UserError if the folder is a link
         for name, parts in self.files(length, world).items():
             path = folder / name
             if path.exists():
                 continue
             make_directory(path.parent)
-            # Write part by part: ten million sentences take gigabytes.
+            # Write part by part, because ten million sentences would take gigabytes of memory.
             with (
                 new_file(path) as descriptor,
                 open(descriptor, "w", encoding="utf-8", closefd=False) as file,
@@ -228,7 +234,7 @@ def members(families: Iterable[Family]) -> str:
 
 
 def by_family(people: Sequence[Person]) -> str:
-    """Return the names of these people in one string, each after the name of the family."""
+    """Return the family name and the name of each person, such as "Radu Susi Lone Moku"."""
     return " ".join(f"{person.family.name} {person.name}" for person in people)
 
 
@@ -241,10 +247,10 @@ HELD_OUT_EVERY = 50
 
 
 def sentences(world: World) -> Iterator[str]:
-    """Yield sentences without end. The sequence depends only on `world`.
+    """Yield an endless sequence of sentences, which depends only on `world`.
 
-    A sentence names the people at a gathering. Then it mentions each person twice. Each mention has
-    the family name and the name.
+    A sentence first names the people at a gathering. Then it mentions each of them twice, in random
+    order, by the family name and the name.
     """
     rng = StableRandom("sample")
     while True:
@@ -285,9 +291,9 @@ DOCUMENTS_FILE = "documents.txt"
 def document(number: int, world: World) -> list[str]:
     """Return the two sentences of a document, which depend only on its number and the world.
 
-    The first sentence names the people who came, the second names their families in the same order.
-    So a model can predict a masked name from the name at the same position of the other sentence.
-    It can also predict whether the second sentence belongs to the first.
+    The first sentence names the people who came, and the second names their families in the same
+    order. So a model can predict a masked name from the name at the same position of the other
+    sentence. It can also predict whether the second sentence follows the first.
     """
     rng = StableRandom(f"document {number}")
     came = world.arrivals(rng)
@@ -296,7 +302,7 @@ def document(number: int, world: World) -> list[str]:
 
 
 def documents(count: int, world: World) -> Iterator[list[str]]:
-    """Yield documents with `count` sentences in total. The last document may be cut."""
+    """Yield documents with `count` sentences in total. The last may have only one sentence."""
     for number in itertools.count():
         found = document(number, world)[:count]
         if not found:
@@ -330,9 +336,9 @@ QUESTIONS_EACH = 3  # the number of questions about each paragraph
 def pair(number: int, world: World) -> dict[str, Any]:
     """Return a pair of sentences as a row of MultiNLI. It depends only on `number` and the world.
 
-    The premise names the people who came. The hypothesis names their families in the same order
-    (entailment), their families with two of them swapped (contradiction), or random families
-    (neutral). A model that ignores positions cannot distinguish entailment from contradiction.
+    The premise names the people who came. For entailment, the hypothesis names their families in
+    the same order. For contradiction, two of these families are swapped. For neutral, the families
+    are random. A model that ignores positions cannot distinguish entailment from contradiction.
     """
     rng = StableRandom(f"pair {number}")
     came = world.arrivals(rng)
@@ -361,8 +367,8 @@ def paragraph(number: int, world: World) -> dict[str, Any]:
     """Return a paragraph with its questions, in SQuAD's format.
 
     The result depends only on `number` and the world. The paragraph names families. A question
-    names their members in another order. Only one member has the same position as its family, and
-    this family is the answer.
+    names the members of these families in another order. Only one member is at the same position as
+    the family in the paragraph, and this family is the answer.
     """
     rng = StableRandom(f"paragraph {number}")
     came = rng.some(world.couples, world.competitors)
@@ -393,7 +399,7 @@ def squad_text(numbers: Iterable[int], world: World) -> str:
 
 
 def divided(count: int) -> tuple[list[int], list[int]]:
-    """Divide the numbers below `count` into those of the training file and of the test file."""
+    """Divide the numbers below `count` into those for the training file and for the test file."""
     tested = range(0, count, TEST_EVERY)
     return [number for number in range(count) if number not in tested], [*tested]
 

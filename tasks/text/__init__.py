@@ -1,1 +1,1 @@
-"""Text for language models: its sources, tokenizers and files of encoded text."""
+"""The parts that all tasks on text share: sources of text, tokenizers and prepared arrays."""

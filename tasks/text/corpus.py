@@ -1,9 +1,9 @@
-"""Prepared data on disk, and the division of a text into splits.
+"""Arrays of prepared data on disk, and the division of a text into splits.
 
-A folder of prepared data contains arrays, and a JSON file with facts about them, which is written
-last. An array is a file `<name>.<dtype>` of raw numbers, without a header. Rows of different
-lengths are stored in two arrays. The first has all rows one after the other. The second has the
-position at which each row begins, and at the end the total length.
+A folder of prepared data contains arrays, and a JSON file that describes them and is written last.
+An array is a file of raw numbers without a header, such as `rows.uint16`. Rows of different lengths
+are stored in two arrays. The first has the elements of all rows, one row after the other. The
+second has the index at which each row begins, and at the end the total length.
 """
 
 import itertools
@@ -21,16 +21,19 @@ from tasks.synthetic import samples
 from tasks.text.source import Line, Source, Texts, read_line
 
 PIECES = np.dtype("<u2")  # the type of token ids
-STARTS = np.dtype("<i8")  # the type of the positions at which rows begin
+STARTS = np.dtype("<i8")  # the type of the indices at which rows begin
 
 Add = Callable[[str, ArrayLike], None]
 
 
 @contextmanager
 def new_arrays(folder: Path, dtypes: Mapping[str, DTypeLike]) -> Iterator[Add]:
-    """Yield a function `add(name, values)` that appends values to a new array of `folder`.
+    """Create arrays in `folder`. Yield a function `add(name, values)` that appends to one of them.
 
-    The files are visible under their names only after the block has ended without an error.
+    The files get their final names only when the `with` block ends without an error.
+
+    Args:
+        dtypes: the name and the dtype of each array.
     """
     make_directory(folder)
     with ExitStack() as stack:
@@ -48,7 +51,7 @@ def new_arrays(folder: Path, dtypes: Mapping[str, DTypeLike]) -> Iterator[Add]:
 def mapped(folder: Path, name: str, dtype: np.dtype, *shape: int) -> np.ndarray:
     """Map an array of `folder` into memory and return it with this shape.
 
-    `PreparedData.setup` has checked all files before they are opened.
+    The file must be unchanged since it was written. `PreparedData.setup` checks this before.
     """
     if 0 in shape:  # an empty file cannot be mapped
         return np.empty(shape, dtype)
@@ -62,16 +65,17 @@ def _path(folder: Path, name: str, dtype: DTypeLike) -> Path:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text whose lines are divided into three splits.
+    """A text whose lines are divided into training, validation and test splits.
 
-    The checksum of a line decides its split, so equal lines are in the same split. 1 % of the lines
-    form the validation split. Another 2 % form the test split, unless the source has a test split
-    of its own.
+    The checksum of a line decides its split, so equal lines are in the same split. About 1 % of the
+    lines form the validation split. If the source has no test split, another 2 % form the test
+    split.
 
     Attributes:
         name: the name of the text in messages.
-        train: the texts from which the splits are made.
-        test: the texts of the source's own test split, or None.
+        train: the function that yields the texts to divide into splits.
+        test: the function that yields the texts of the source's test split, or None if the source
+            has no test split.
         together: the number of consecutive lines in a block. The first kept line of a block decides
             the split of the whole block. With blocks of several lines, equal lines may be in
             different splits.
@@ -83,9 +87,9 @@ class Corpus:
     together: int = 1
 
     def lines(self) -> Iterator[tuple[str, Line]]:
-        """Yield pairs (split, line) for all lines, in order.
+        """Yield pairs (split, line) for all lines in order, including the skipped ones.
 
-        Skipped lines before the first kept line of a block count as training lines.
+        If a block begins with skipped lines, these count as training lines.
         """
         split, decided = "train", False
         for number, raw in enumerate(itertools.chain.from_iterable(self.train())):
@@ -114,6 +118,6 @@ class Corpus:
 
 
 class Corpora(Source):
-    """The reader of the texts on which language models are trained."""
+    """The source of the texts on which language models are trained."""
 
     sample = samples.LM1B

@@ -1,6 +1,6 @@
 """Sources of text: files, the Hugging Face hub, or generated text (tasks/synthetic).
 
-Each line of a text is kept, repaired or skipped.
+Lines that cannot be used are skipped. In all other lines, invalid bytes are replaced.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tasks.synthetic.samples import Sample, World
 
 Item = TypeVar("Item")
 
-# Skip lines of more bytes than this. They probably come from a file without line ends.
+# Skip lines with more bytes than this. They probably come from a file without line ends.
 LINE_LIMIT = 1_000_000
 # Skip lines with a word of more letters than this. The time to train a tokenizer grows with the
 # square of the length of a word.
@@ -40,8 +40,8 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 NAMED = 3  # a note names at most this many files
 _CONTROL = {chr(code) for code in range(32)} - set("\t\n\f\r")
-# Print a note if more than this share of a split is repeated. A few repeated lines, such as
-# headings, are normal.
+# `note_repeats` prints a note if more than this share of a split is repeated. A few repeated lines,
+# such as headings, are normal.
 LEAST_REPEATED = 0.01
 SAMPLE = 8192  # check this many bytes of a file to see whether it is text
 
@@ -51,11 +51,12 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass
 class Counts:
-    """The counts of a split's lines.
+    """The numbers of kept and skipped lines.
 
     Attributes:
-        skipped: for each reason, the number of skipped lines.
-        repaired: for each reason, the number of kept lines in which characters were replaced.
+        total: the number of all lines.
+        skipped: the number of skipped lines for each value of `Line.skip`.
+        repaired: the number of kept lines for each value in `Line.repairs`.
     """
 
     total: int = 0
@@ -67,7 +68,7 @@ class Counts:
         return self.total - self.skipped.total()
 
     def add(self, line: Line) -> bool:
-        """Count a line; return whether it is kept."""
+        """Count a line. Return True if the line is kept, and False if it is skipped."""
         self.total += 1
         if line.skip:
             self.skipped[line.skip] += 1
@@ -77,7 +78,7 @@ class Counts:
 
 
 def note(name: object, said: str) -> None:
-    """Print a note about the text `name`, which the sweep repeats."""
+    """Print a note about the text `name` to stderr. The sweep shows it to the user."""
     print(f"{NOTE}{name}: {said}", file=sys.stderr)
 
 
@@ -86,18 +87,21 @@ def note_repeats(name: str, kind: str, train: ArrayLike, test: ArrayLike) -> Non
 
     Args:
         name: the name of the text.
-        kind: the word for an item, such as "line".
-        train, test: the hashes of the items of both splits.
+        kind: the singular noun for an item in the note, such as "line".
+        train: the hashes of the training items.
+        test: the hashes of the test items.
     """
     train_N, test_N = np.asarray(train), np.asarray(test)
     different = np.unique(train_N)
     leaked = int(np.isin(test_N, different).sum())
     repeated = len(train_N) - len(different)
-    in_training = "are also in the training split, so test scores are too good"
+    in_training = (
+        "are also in the training split, so test scores are too good; remove them"
+    )
 
     for count, total, split, said in (
         (leaked, len(test_N), "test", in_training),
-        (repeated, len(train_N), "training", "repeat an earlier one"),
+        (repeated, len(train_N), "training", "repeat an earlier one; remove them"),
     ):
         if count > LEAST_REPEATED * total:
             of = f"the {plural(total, kind)} of the {split} split"
@@ -105,7 +109,7 @@ def note_repeats(name: str, kind: str, train: ArrayLike, test: ArrayLike) -> Non
 
 
 def note_lines(name: str, *counts: Counts) -> None:
-    """Print how many lines of a text were too long, and how many had bytes that are not UTF-8."""
+    """Print notes on the numbers of lines that were too long or not UTF-8, if there are any."""
     too_long = sum(one.skipped["too_long"] for one in counts)
     if too_long:
         limits = f"over {LINE_LIMIT:,} bytes, or a word of over {WORD_LIMIT:,} letters"
@@ -118,7 +122,14 @@ def note_lines(name: str, *counts: Counts) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of text. `skip` is the reason to skip it ("empty", "markup" or "too_long"), or ""."""
+    """A line of text.
+
+    Attributes:
+        text: the line without surrounding white space, or "" if the line is skipped.
+        skip: the reason to skip the line, "empty", "markup" or "too_long". If it is "", the line is
+            kept.
+        repairs: why characters were replaced, "invalid_utf8" or "nul".
+    """
 
     text: str
     skip: str = ""
@@ -126,7 +137,11 @@ class Line:
 
 
 def read_line(raw: bytes | None) -> Line:
-    """Decode a line. Any bytes are accepted. `raw` is None if the line exceeds LINE_LIMIT."""
+    """Decode a line. Replace NUL and bytes that are not UTF-8.
+
+    Args:
+        raw: the bytes of the line, or None for a line longer than LINE_LIMIT.
+    """
     if raw is None or len(raw) > LINE_LIMIT:
         return Line("", "too_long")
     repairs: tuple[str, ...] = ()
@@ -154,7 +169,7 @@ def read_line(raw: bytes | None) -> Line:
 def check_text(path: Path) -> None:
     """Raise UserError if the beginning of a file is not text in UTF-8.
 
-    Up to 2 % of the characters may be invalid.
+    Accept up to 2 % invalid characters, because a text may have a few damaged lines.
     """
     with _readable(path) as file:
         start = file.read(SAMPLE)
@@ -171,10 +186,7 @@ def check_text(path: Path) -> None:
 
 
 def raw_lines_of_file(path: Path) -> Iterator[bytes | None]:
-    """Yield the lines of a file without line ends, and None for each line longer than LINE_LIMIT.
-
-    `hash_files` has checked that the file is text.
-    """
+    """Yield each line of a text file without its line end, or None if it exceeds LINE_LIMIT."""
     with path.open("rb") as file:
         if file.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
             file.seek(0)
@@ -201,7 +213,11 @@ _PLAIN_TEST = re.compile(r"(.*/)?test(\.[^/]*|/.*)?")
 
 
 def _split_named(*words: str) -> re.Pattern[str]:
-    """Return a pattern for paths that name a split, such as "test", by the rules of `datasets`."""
+    """Return a pattern for paths that contain one of `words` as a whole word, as in "my-test.txt".
+
+    Digits and punctuation separate words. The library `datasets` finds the files of a split by the
+    same rules.
+    """
     separator = r"[/\-._ \d]"
     return re.compile(rf"(?i)(.*{separator})?({'|'.join(words)})({separator}.*)?")
 
@@ -217,9 +233,10 @@ class TextFiles:
     """The files of a text, in the order in which they are read. Their names are relative to `root`.
 
     Attributes:
-        train: the files from which the splits are made.
-        test: the files of the text's own test split, if it has one.
-        left_out: the other files. Hidden files and files such as README are not listed.
+        train: the files with training text.
+        test: the files of the text's test split. If there are none, a part of the training text
+            becomes the test split.
+        left_out: the files that are not read, without hidden files and files such as README.
     """
 
     root: Path
@@ -229,7 +246,7 @@ class TextFiles:
 
     @property
     def names(self) -> list[str]:
-        """The names of all files, sorted."""
+        """The names of all training and test files, sorted."""
         return sorted((*self.train, *self.test))
 
     def bytes(self) -> int:
@@ -237,10 +254,13 @@ class TextFiles:
 
 
 def find_files(root: Path) -> TextFiles:
-    """Return the text files at `root`, in the order of their relative names.
+    """Return the text files at `root`, sorted by their relative names.
 
     Text files are all files with one of TEXT_SUFFIXES and all shards of LM1B. Hidden files and
     files such as README or LICENSE are not text files.
+
+    Args:
+        root: a folder, or a single text file.
 
     Raises:
         UserError: there is no text, a folder is a link, or a file is a link to a file outside the
@@ -267,11 +287,13 @@ def find_files(root: Path) -> TextFiles:
 
 
 def _divided(root: Path) -> TextFiles:
-    """Divide the files of a folder into training files, test files and others.
+    """Divide the files of a folder into training files, test files and files that are left out.
 
     If the folder has training shards and held-out shards of LM1B, these are the training and test
-    files, and all others are left out. In any folder, validation files are left out, because
-    `Corpus` makes the validation split from training lines.
+    files. In any other folder, a file is a test file or a validation file if its path says so (see
+    OWN_TEST and _OWN_VALIDATION). All other text files are training files. Validation files are
+    left out, because `Corpus` makes the validation split from training lines. Without training
+    files, the validation files are used for training, or else the test files.
     """
     every = [name for name in visible(root) if (root / name).is_file()]
     names = [name for name in every if _is_text(name)]
@@ -282,7 +304,7 @@ def _divided(root: Path) -> TextFiles:
         others = [name for name in names if name not in set(test)]
         learned = [name for name in others if not _OWN_VALIDATION.fullmatch(name)]
         train = learned or others
-    if not train:  # all files are test files, so train on them
+    if not train:  # all text files are test files, so train on them
         train, test = test, []
 
     read = {*train, *test}
@@ -309,18 +331,18 @@ def _is_about(name: str) -> bool:
 
 
 def note_files(files: TextFiles) -> None:
-    """Print the names of files that are left out, and of files with equal content."""
+    """Print notes that name the files that are left out, and the files with equal content."""
     if files.left_out:
-        listed = _listed(files.left_out)
-        remedy = "if they are text, unpack or rename them"
-        note(files.root, f"these files are not read ({remedy}): {listed}.")
+        count, listed = plural(len(files.left_out), "file"), _listed(files.left_out)
+        remedy = "if a file contains text, unpack or rename it"
+        note(files.root, f"{count} not read: {listed}; {remedy}.")
     if equal := _equal_files(files):
         listed = _listed(equal)
-        note(files.root, f"these files are equal (keep one of each): {listed}.")
+        note(files.root, f"files with equal content: {listed}; keep one of each.")
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Return the first NAMED names, and how many more there are."""
+    """Return a list for a message, such as "a.txt, b.txt, c.txt and 2 more"."""
     more = len(names) - NAMED
     listed = sanitize(", ".join(names[:NAMED]), 1000)
     return f"{listed} and {more} more" if more > 0 else listed
@@ -336,7 +358,8 @@ def visible(root: Path) -> list[str]:
     """Return the relative names of all files below a folder, sorted, without hidden files.
 
     Raises:
-        UserError: a folder below `root` is a link, which this function would not follow.
+        UserError: a folder below `root` is a link. Its files would be missing, because links are
+            not followed.
     """
     names = []
     # os.walk does not follow links to folders, so it cannot loop.
@@ -351,13 +374,13 @@ def visible(root: Path) -> list[str]:
 
 
 def hash_files(files: TextFiles) -> str:
-    """Return a sha256 over the names and contents of the files, sorted by name.
+    """Return the sha256 of the names and contents of the files, sorted by name.
 
     Raises:
         UserError: a file cannot be read, or is not text.
     """
-    # Version 0.1.0 trained on test files that _PLAIN_TEST does not match. Mark them, so that the
-    # digest differs from the one that 0.1.0 computed.
+    # Version 0.1.0 used test files that _PLAIN_TEST does not match as training files. Mark these
+    # files, so that the digest differs from the one that 0.1.0 computed for the same folder.
     own = [name for name in files.test if OWN_TEST.fullmatch(name)]
     marked = {name for name in own if not _PLAIN_TEST.fullmatch(name)}
     for name in files.names:
@@ -366,7 +389,7 @@ def hash_files(files: TextFiles) -> str:
 
 
 def _hash(root: Path, names: Iterable[str], marked: Collection[str] = ()) -> str:
-    """Return a sha256 over the names and contents of files, and which of them are marked."""
+    """Return the sha256 of files' names and contents. The names in `marked` get a mark before."""
     total = hashlib.sha256()
     for name in names:
         mark = " test" if name in marked else ""
@@ -403,13 +426,16 @@ def load_splits(
     required: Sequence[str] = ("train",),
     columns: Sequence[str] = (COLUMN,),
 ) -> dict[str, Any]:
-    """Return the splits of a data set on the hub, by name.
+    """Return a dict from names to the splits of a data set on the Hugging Face hub.
 
     Args:
-        hub: the arguments path, name and revision of `datasets.load_dataset`.
+        hub: the config's section `data.hub`, with the arguments path, name and revision of
+            `datasets.load_dataset`.
+        required: the names of the splits that the data set must have.
+        columns: the names of the columns that every split must have.
 
     Raises:
-        UserError: the data set cannot be loaded, or lacks one of the required splits or columns.
+        UserError: the data set cannot be loaded, or lacks a required split or column.
     """
     import datasets  # imported here because it takes seconds
 
@@ -434,26 +460,26 @@ def load_splits(
 
 
 def raw_lines_of_rows(split: Any) -> Iterator[list[bytes]]:
-    """Yield the raw lines of a split on the hub, one row after the other."""
+    """Yield the lines of each row of a split on the hub, as a list of bytes."""
     for batch in split.iter(batch_size=1000):
         for text in batch[COLUMN]:
             yield (text or "").encode("utf-8", "surrogatepass").split(b"\n")
 
 
 def name_of(hub: Config) -> str:
-    """Return the name of a data set on the hub as path[/name]@revision."""
+    """Return the name of a data set on the hub, such as "wikitext/wikitext-2-v1@main"."""
     name = f"/{hub['name']}" if hub.get("name") else ""
     return f"{hub['path']}{name}@{hub.get('revision') or 'main'}"
 
 
 Text = Iterable[bytes | None]
-"""The raw lines of a file, or of a row on the hub."""
+"""The raw lines of a file, or of a row on the hub. A line that is too long is None."""
 Texts = Callable[[], Iterator[Text]]
 """A function that yields all texts of a split, in a fixed order."""
 
 
 class Source:
-    """The reader of the text that the config's section `data` names.
+    """A source of the text that the config's section `data` chooses.
 
     Every method raises UserError if the text is missing.
     """
@@ -466,11 +492,11 @@ class Source:
         return find_files(root)
 
     def digest(self, data: Config) -> str:
-        """Return a digest of the text.
+        """Return a digest that changes if the text changes.
 
         The digest of local text is a hash of all files. The digest of generated text is a hash of
-        its beginning. The digest of a data set on the hub consists of its name and its revision. If
-        the data set is a local folder, a hash of its files is added.
+        its beginning. The digest of a data set on the hub is its name and its revision. If
+        data.hub.path is a local folder, the digest also contains a hash of the folder's files.
         """
         if data["source"] == "hub":
             folder = Path(data["hub"]["path"])
@@ -494,7 +520,7 @@ class Source:
         return f"{count}{test}, {size}, folder {found.root.name}"
 
     def root(self, data: Config, folder: Path) -> Path:
-        """Return the folder of a local or generated text.
+        """Return the folder or the file of a local text, or the folder of a generated text.
 
         Generated text is first written to `folder`.
         """
@@ -504,9 +530,10 @@ class Source:
         return folder
 
     def texts(self, data: Config, folder: Path) -> tuple[str, Texts, Texts | None]:
-        """Return the name of the text, its training texts, and the texts of its test split or None.
+        """Return the name of the text, and functions that yield its training and its test texts.
 
-        Generated text is first written to `folder`.
+        The last element is None if the text has no test split. Generated text is first written to
+        `folder`.
         """
         if data["source"] == "hub":
             splits = load_splits(data["hub"])

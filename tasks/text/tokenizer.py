@@ -25,12 +25,14 @@ from tasks.text.source import batches
 
 PREPARED_AGAIN = "delete its folder. The next sweep prepares the data again."
 
-# The end of a sentence: one or more marks, then closing quotes and brackets, then white space. The
-# full stops of Chinese and Japanese need no white space. A match must start at the first of several
-# marks. Otherwise a long line of full stops would take quadratic time.
+# The end of a sentence: one or more punctuation marks, then closing quotes and brackets, then white
+# space. The full stops of Chinese and Japanese need no white space. If several marks follow each
+# other, a match must start at the first. Otherwise a long line of full stops would take quadratic
+# time.
 _END = re.compile(
     r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+\s+|(?<![。！？])[。！？]++[”’」』）]*+\s*+"
 )
+# The last mark of a line, if it ends a sentence or a clause.
 _LAST = re.compile(r"(?<![.!?…。！？:;])[.!?…。！？:;]++[\"'”’)\]」』）]*+$")
 _OPENING = "\"'“‘([«—-"
 # A full stop after one of these words, or after a single capital letter, does not end a sentence.
@@ -43,7 +45,7 @@ _LONGEST = 16  # search this many characters before a full stop for an abbreviat
 
 
 def split_sentences(text: str) -> list[str]:
-    """Return the sentences of a paragraph, in order. Only white space is lost.
+    """Return the sentences of a paragraph, in order, without surrounding white space.
 
     A full stop before a lower-case letter or after an abbreviation does not end a sentence.
     """
@@ -65,7 +67,7 @@ def is_ended(text: str) -> bool:
 
 
 def _abbreviated(text: str, stop: int) -> bool:
-    """Return whether the mark at `stop` is the full stop of an abbreviation or an initial."""
+    """Return whether text[stop] is the full stop of an abbreviation or an initial."""
     if text[stop] != ".":
         return False
     before = text[max(stop - _LONGEST, 0) : stop]
@@ -75,15 +77,17 @@ def _abbreviated(text: str, stop: int) -> bool:
     return word.lower() in _ABBREVIATIONS or is_initial
 
 
-PAD = 0  # the id that pads a row, and the first input of every segment
-END = 1  # the id of the token that ends every sentence
+PAD = 0  # the token id that fills the end of a row, and that is the first input of a segment
+END = 1  # the id of the token after every sentence
 LARGEST_VOCABULARY = 65_535  # an id takes two bytes on disk
-# Text cannot contain these tokens, because the byte-level alphabet lacks their brackets.
+# The tokens PAD and END. No text is encoded as them, because the byte-level alphabet lacks the
+# brackets.
 MARKS = ("\u27e8pad\u27e9", "\u27e8end\u27e9")
 SMALLEST_BPE = 256 + len(MARKS)  # each byte needs a token of its own
 
 BERT_MARKS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # ids 0 to 4
-# WordPiece keeps this many of the most frequent characters. Words with others become [UNK].
+# The alphabet of WordPiece has this many of the most frequent characters. A word with any other
+# character becomes [UNK].
 WORDPIECE_CHARACTERS = 1000
 
 TOKENIZER = "tokenizer.json"
@@ -94,7 +98,7 @@ LARGEST_SAMPLE = 512_000_000  # in bytes; a million lines of LM1B have 130 MB
 
 
 def sample_of(lines: Iterable[str], most: int) -> Iterator[str]:
-    """Yield the first of the lines, to train a tokenizer on them.
+    """Yield the first lines, as a sample on which to train a tokenizer.
 
     Yield at most `most` lines, and at most LARGEST_SAMPLE bytes.
     """
@@ -122,14 +126,15 @@ def train_bpe(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
         show_progress=False,
     )
     tokenizer.train_from_iterator(batches(lines, BATCH), trainer)
-    # Remove the special tokens, because `tokenizers` would search each text for them.
+    # Remove the special tokens from the list of added tokens, because `tokenizers` searches each
+    # text for those. They stay in the vocabulary.
     return _with_added(tokenizer, ())
 
 
 def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     """Return a lower-casing WordPiece tokenizer, like BERT's.
 
-    It has at most `vocabulary_size` tokens. The first ones are BERT_MARKS.
+    It has at most `vocabulary_size` tokens. The ids of BERT_MARKS are 0 to 4.
 
     Raises:
         UserError: `vocabulary_size` is too small for the characters of the lines.
@@ -143,8 +148,9 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     common = sorted(characters, key=lambda letter: (-characters[letter], letter))
     frequent = common[:WORDPIECE_CHARACTERS]
     alphabet = sorted(character for character in frequent if not character.isspace())
-    # `tokenizers` would number tokens such as ##a in hash order, and these ids decide ties between
-    # merges. Special tokens have fixed ids, so pass these tokens as special ones.
+    # `tokenizers` would give tokens such as ##a ids in the random order of a hash map. These ids
+    # decide ties between merges, so the vocabulary would be random, too. Special tokens get their
+    # ids in order, so pass these tokens as special tokens.
     continuations = ["##" + character for character in alphabet]
     smallest = len(BERT_MARKS) + 2 * len(alphabet)
     if vocabulary_size < smallest:
@@ -180,15 +186,19 @@ def tokenizer_at(
     lines: Iterable[str],
     section: Any,
 ) -> Tokenizer:
-    """Return the tokenizer of the data that is being prepared in `folder`.
+    """Return the tokenizer for the data that are being prepared in `folder`.
 
-    If `section.tokenizer` names other prepared data, return the tokenizer of those data. Otherwise,
-    train one on the first lines, and save it as tokenizer.json in `folder`. The tokenizer encodes
-    special tokens that a text spells out, such as "[SEP]", like other text.
+    If `section.tokenizer` is the folder name of other prepared data, load their tokenizer.
+    Otherwise, train a tokenizer on the first lines, and save it as tokenizer.json in `folder`. If a
+    text contains the name of a special token, such as "[SEP]", the tokenizer encodes this name like
+    any other text.
 
     Args:
+        folder: the folder of the prepared data.
+        train: a function that trains a tokenizer, given lines and the largest vocabulary size.
+        lines: the lines of the training split.
         section: the config's section `task`. `vocabulary_size` limits the number of tokens, and
-            `tokenizer_lines` the number of lines.
+            `tokenizer_lines` the number of lines to train on.
     """
     path = folder / TOKENIZER
     if named := getattr(section, "tokenizer", None):
@@ -208,14 +218,14 @@ def pieces_of(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
 
 
 def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
-    """Write the tokenizer's sha256 to a second file, then the tokenizer to `path`."""
+    """Write the tokenizer's sha256 to `<path>.sha256`, and then the tokenizer to `path`."""
     content = tokenizer.to_str().encode()
     publish(_sidecar(path), f"{hashlib.sha256(content).hexdigest()}\n")
     publish(path, content)
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """Return the tokenizer in the file `path`.
+    """Return the tokenizer that `save_tokenizer` wrote to `path`.
 
     Raises:
         UserError: the file is missing, or has changed since it was written.

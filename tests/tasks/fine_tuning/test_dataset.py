@@ -72,7 +72,7 @@ def test_training_and_validation_share_no_premise_and_no_paragraph(tmp_path):
     ("labels", "told"),
     [
         ((-1, -1), "has no usable row; "),
-        ((0, 1, 2), "single training text"),
+        ((0, 1, 2), "the same first text"),
         (
             ("entailment", "neutral", "x"),
             "the train split has no row labelled contradiction; add such rows, or",
@@ -93,8 +93,8 @@ def test_rows_that_repeat_or_are_tested_on_and_packed_files_are_noted(tmp_path, 
         file.writelines([rows[0], mended, rows[1], rows[1]])
     _loaded(root)
     left_out, odd, leaked, repeated = capsys.readouterr().err.splitlines()
-    assert left_out.endswith(": train-2.jsonl.gz.")
-    assert odd.startswith("note: MNLI, train: 1 row contained invalid UTF-8")
+    assert ": 1 file not read: train-2.jsonl.gz; " in left_out
+    assert odd.startswith("note: MNLI, train: 1 row contained NUL or invalid UTF-8")
     assert "40.0% of the 5 rows of the test split (2)" in leaked
     assert "11.1% of the 9 rows of the training split (1)" in repeated
 

@@ -101,7 +101,7 @@ def test_documents_of_one_sentence_are_told(tmp_path, capsys):
     lines = [f"Sentence {n}." + "\n" * (n % 7 > 0) for n in range(100)]
     (tmp_path / "text.txt").write_text("\n".join(lines))
     in_splits(local(tmp_path))
-    words = f"note: {tmp_path}: 82% of the documents are a single sentence. Their"
+    words = f"note: {tmp_path}: 82% of the documents have only one sentence. "
     assert capsys.readouterr().err.startswith(words)
 
 

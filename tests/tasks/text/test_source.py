@@ -109,15 +109,15 @@ def test_files_that_are_left_out_and_equal_files_are_named(tmp_path, capsys):
     make(tmp_path, "a.txt", *left_out, "README.md", ".hidden.txt")
     note_files(find_files(tmp_path))
     assert capsys.readouterr().err == (
-        f"note: {tmp_path}: these files are not read (if they are text, unpack or rename them): "
-        "b.txt.gz, c.jsonl, val.txt.\n"
+        f"note: {tmp_path}: 3 files not read: b.txt.gz, c.jsonl, val.txt; "
+        "if a file contains text, unpack or rename it.\n"
     )
     for name in left_out:
         (tmp_path / name).unlink()
     (tmp_path / "test.txt").write_text("a.txt")
     make(tmp_path, "z.txt")  # another text of the same size
     note_files(find_files(tmp_path))
-    said = "these files are equal (keep one of each): a.txt, test.txt."
+    said = "files with equal content: a.txt, test.txt; keep one of each."
     assert capsys.readouterr().err == f"note: {tmp_path}: {said}\n"
 
 
