@@ -104,7 +104,10 @@ class StatusPoller:
         self._run = cache(self.store.run)
 
     def poll(self, states: Sequence[JobState]) -> bool:
-        """Update the status of each run in `states`. If it is too early, return False instead."""
+        """Update the status of each run in `states` and return True.
+
+        If the last update was too recent (see `interval_s`), do nothing and return False.
+        """
         now = time.monotonic()
         if now < self._due:
             return False
@@ -164,7 +167,8 @@ class Schedule:
         self.poller = StatusPoller(self.store, self.backend.poll_s)
         ordered = sorted(self.jobs, key=lambda job: (job.rank, -job.cost))
         self.states = {job.run: JobState(job) for job in ordered}
-        # The done parents outside the schedule. None stands for runs without a parent.
+        # Keep the parents that are done but not part of the schedule. The parent None is "done",
+        # so that runs without a parent may start.
         outside = {job.parent for job in ordered if job.parent not in self.states}
         self._done = {run for run in outside if run is None or self._is_done(run)}
 
@@ -184,9 +188,10 @@ class Schedule:
         return all(state.phase is Phase.DONE for state in self.states.values())
 
     def _start_jobs(self) -> bool:
-        """Start jobs until no slot is free. Return whether any jobs are still waiting.
+        """Start jobs until no slot is free. Return whether jobs are waiting that may start later.
 
-        Read the state of a waiting run only if there is a slot for it.
+        Read the state of a waiting run only if there is a slot for it. If the breaker has tripped,
+        start no job and return False.
         """
         if self.breaker.tripped:
             return False
@@ -224,9 +229,9 @@ class Schedule:
                 yield state
 
     def _free(self) -> list[int]:
-        """Return the free slots.
+        """Return the slots in which jobs can start.
 
-        The slot of a run that another sweep trains may be unknown. Leave out one slot for each such
+        If another sweep trains a run, its slot may be unknown. Reserve one free slot for each such
         run.
         """
         running = self._in(Phase.RUNNING)
@@ -236,7 +241,7 @@ class Schedule:
         return free[: max(0, len(free) - adopted)]
 
     def _adopt(self, state: JobState) -> None:
-        """Track a run that another sweep trains. Reserve the slot whose GPUs the run uses."""
+        """Track a run that another sweep trains. If a free slot has the run's GPUs, reserve it."""
         run = self.store.run(state.job.run)
         gpus = run.attempt(run.status().attempt).info().get("visible_gpus")
         taken = {other.slot for other in self._in(Phase.RUNNING) if other is not state}
@@ -382,7 +387,7 @@ class Schedule:
                 return
 
     def _with_jobs(self) -> list[JobState]:
-        """Return the running runs that this sweep has started."""
+        """Return the states of the running jobs that this sweep has started."""
         return [state for state in self._in(Phase.RUNNING) if state.handle is not None]
 
     def _parent_phase(self, parent: str | None) -> Phase:

@@ -1,9 +1,9 @@
 """Find source files that changed since a run was trained.
 
-A run depends on the training loop, on the modules of its task, architecture and attention variant,
-and on all modules in models/ and tasks/ that these import. A run whose config names a plugin also
-depends on the plugin's whole package. Changes of comments, docstrings and formatting do not count.
-outputs/code has a copy of the code that trained each run.
+A run depends on the training loop, on the modules of its task, architecture, attention variant and
+optimizer, and on all modules in models/ and tasks/ that these import. A run whose config names a
+plugin also depends on the plugin's whole package. Changes of comments, docstrings and formatting do
+not count. outputs/code has copies of the code that trained runs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def state_of_files(files: Files, named: Named) -> State | None:
 
     Args:
         files: the files of models/ and tasks/, and of the plugins that the config names.
-        named: what the run's config names (see `registry.named_by`).
+        named: the modules that the run's config names (see `registry.named_by`).
     """
     starts = [*STARTS]
     for kind, name in named:
@@ -56,9 +56,9 @@ def state_of_files(files: Files, named: Named) -> State | None:
 
 
 def state_of_imports(files: Files, starts: Iterable[str]) -> State:
-    """Return the digests of the files `starts`, and of all files that they import.
+    """Return the digests of the files `starts`, and of all files that they import, also indirectly.
 
-    Paths that are not in `files` are skipped.
+    Skip paths that are not in `files`.
     """
     waiting, found = [*starts], dict[str, str]()
     while waiting:

@@ -34,7 +34,8 @@ class Kind(NamedTuple):
     Attributes:
         word: what messages call such a module, such as "attention variant".
         group: the entry point group for plugins.
-        place: the path of such modules in Headroom. `<name>` stands for the name in a config.
+        place: the path of such modules in Headroom. `<name>` stands for the name in a config. If it
+            follows a colon, the name is that of a function in the file.
     """
 
     word: str
@@ -203,7 +204,8 @@ def folders_of_conf() -> dict[str, Path]:
                 if (ROOT / "conf" / name).exists():
                     raise UserError(
                         f"The plugin {entry.name} ({entry.value}) and Headroom's folder conf/ "
-                        f"both have a file {name}; rename or uninstall that of the plugin."
+                        f"both have a file {name}; rename the plugin's file, or uninstall the "
+                        "plugin."
                     )
     return found
 
@@ -219,7 +221,7 @@ def _registered(kind: Kind) -> dict[str, _Found]:
         if name in found:
             raise UserError(
                 f"{kind.word} {name}: {found[name].owner} and {one.owner} both register this "
-                f"name; rename the package's entry point in {kind.group}, or uninstall the package."
+                f"name; rename a package's entry point in {kind.group}, or uninstall the package."
             )
         found[name] = one
     return found
