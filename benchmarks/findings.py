@@ -25,7 +25,7 @@ RESULTS = ROOT / "docs" / "results"
 README = ROOT / "README.md"
 TEMPLATE = Path(__file__).with_suffix(".md")
 SETTINGS = Path(__file__).with_suffix(".toml")
-POINTS = Path(__file__).with_name("points.md")  # the text above the table of means
+POINTS = Path(__file__).with_name("points.md")  # the text above the table in points.md
 PAPER = (
     "theorem1",
     "fig1",
@@ -59,7 +59,7 @@ class Kept:
         text: a description of the text.
         metric: the metric that is judged.
         verdicts: the current verdicts.
-        before: the verdicts of the earlier record that this record replaced.
+        before: the verdicts of the record that this one replaced. Empty if it replaced none.
         rows: the rows of the experiment's csv table. A run that several arms use has several rows.
         trials: the rows of the runs with which the learning rates were chosen.
         provenance: the command that planned the runs, and its rounds. Old records have {}.
@@ -80,7 +80,7 @@ class Kept:
 
     @property
     def runs(self) -> dict[str, Row]:
-        """One row of each judged run that is done, by the id of the run."""
+        """One of the rows of each judged run that is done, by the id of the run."""
         return done(self.rows)
 
     @property
@@ -100,7 +100,7 @@ class Kept:
 
     @property
     def column(self) -> str:
-        """The folder name of the text, such as "novels", or "". It heads a column of the tables."""
+        """The column of the text in the tables: its folder's name, such as "novels", or ""."""
         folder = _FOLDER.search(self.text)
         return folder[1] if folder else ""
 
@@ -109,7 +109,7 @@ def main() -> None:
     """Write the pages and tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.parse_args()
-    # Import this only now. It imports pandas, which would make --help slow.
+    # This import is here because it imports pandas, which would make --help slow.
     from benchmarks.training_length import draw, with_tables
 
     (RESULTS / "README.md").write_text(page(RESULTS), "utf-8")
@@ -151,8 +151,8 @@ def difference(one: Kept, claim: str, place: int, backwards: bool | None) -> str
     Args:
         one: the record with a verdict on the claim.
         claim: the name of the claim.
-        place: the index of the contrast.
-        backwards: whether to change the sign of the contrast.
+        place: the index of the contrast in the claim.
+        backwards: whether to swap the two sides of the contrast.
     """
     [verdict] = [verdict for verdict in one.verdicts if verdict.claim == claim]
     contrast = verdict.numbers["contrasts"][place]
@@ -222,8 +222,8 @@ def points(results: Path) -> str:
 def kept(results: Path, known: Mapping[str, Mapping[str, str]]) -> Iterator[Kept]:
     """Yield all records below the folder `results`.
 
-    Old records do not contain their scale and their text. For these, `known` has both, keyed by the
-    name of the record's folder.
+    Old records do not name their scale and their text. For these, `known` has both, by the name of
+    the record's folder.
     """
     for path in sorted(results.rglob("*.claims.json")):
         if path.parent.name == EARLIER:
@@ -274,7 +274,7 @@ def verdicts_of(judged: Mapping[str, Any]) -> list[Verdict]:
 
 
 def done(rows: Iterable[Row]) -> dict[str, Row]:
-    """Return one row of each run that is done, by the id of the run."""
+    """Return one of the rows of each run that is done, by the id of the run."""
     return {row["run"]: row for row in rows if row["state"] == "done"}
 
 
@@ -313,7 +313,7 @@ def claims(found: Sequence[Kept]) -> str:
 
 def claims_at(found: Iterable[Kept]) -> str:
     """Return a table with a row for each claim and measure, and a column for each text."""
-    # Import this only now. It imports numpy, which would make --help slow.
+    # This import is here because it imports numpy, which would make --help slow.
     from sweeper.results.statistics.sequential import FIRST
 
     cells: dict[tuple[str, str, str], dict[str, list[str]]] = {}

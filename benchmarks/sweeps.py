@@ -99,9 +99,9 @@ def overhead(folder: Path, *, few: int, many: int, peers: bool) -> str:
 
 
 def planning(folder: Path, heads: tuple[int, ...]) -> str:
-    """Time dry runs of grids, and return a table. The models of a grid all differ in size.
+    """Time dry runs of grids, and return a table. In a grid, no two models have the same size.
 
-    For each number n in `heads`, one grid has 1 to n heads and 100 feed-forward sizes.
+    For each number n in `heads`, one grid has models with 1 to n heads and 100 feed-forward sizes.
     """
     rows = []
     for most in heads:
