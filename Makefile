@@ -9,8 +9,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.headroom-installed
 CODE := sweep.py setup.py sweeper models tasks hydra_plugins headroom_attention tests benchmarks examples
 
-# Run tests in two processes. Each takes whole files, so that the fixtures of a file are made once.
-# The order of files is kept, since the longest tests, whole sweeps, come first.
+# Run tests in two processes. `loadfile` gives each process whole files, so that the fixtures of a
+# file are made once. Keep the order of files, because the longest tests, whole sweeps, come first.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 DEMO := theorem1,fig1,fig2,fig3

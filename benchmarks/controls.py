@@ -1,9 +1,9 @@
 """Count the demo's verdicts with and without a planted effect: `python -m benchmarks.controls`.
 
-The positive control is the demo's generated text, which is planted so that only large heads can
-learn it (conf/data/sample.yaml). The negative control is a text without this effect. Each
-repetition has other seeds. The verdicts are written to docs/results/controls/verdicts.csv.
-Repetitions with verdicts in this file are not trained again.
+The positive control is the demo's generated text, in which the need for large heads is planted
+(conf/data/sample.yaml). The negative control is a text without this effect. Each repetition has
+other seeds. The verdicts are written to docs/results/controls/verdicts.csv. Repetitions with
+verdicts in this file are not trained again.
 
     python -m benchmarks.controls FOLDER [--repetitions 20] [--experiments fig1 fig3]
 """
