@@ -307,7 +307,7 @@ def by_arm(random: np.random.Generator, experiments: int) -> Floats:
 def in_pairs(
     correlation: float, random: np.random.Generator, experiments: int
 ) -> Floats:
-    """Draw normal values such that points 2 i and 2 i + 1 have this correlation."""
+    """Draw normal values with variance 1. Points 2 i and 2 i + 1 have this correlation."""
     values = normal(np.ones(POINTS), random, experiments)
     values[:, 1::2] *= np.sqrt(1 - correlation**2)
     values[:, 1::2] += correlation * values[:, ::2]
@@ -315,15 +315,15 @@ def in_pairs(
 
 
 def heavy_tails(random: np.random.Generator, experiments: int) -> Floats:
-    """Draw values of Student's t distribution with 3 degrees of freedom."""
+    """Draw values of Student's t distribution with 3 degrees of freedom, scaled to variance 1."""
     values: Floats = random.standard_t(3, (experiments, POINTS, SEEDS)) / np.sqrt(3)
     return values
 
 
 def bimodal(mixed: np.ndarray, random: np.random.Generator, experiments: int) -> Floats:
-    """Draw values with a standard deviation of 0.1. At the points `mixed`, add 1 or -1 at random.
+    """Draw normal values with a standard deviation of 0.1. At the points `mixed`, add 1 or -1.
 
-    `mixed` has a boolean for each point.
+    A random half of the seeds gets 1, the other half -1. `mixed` has a boolean for each point.
     """
     shape = (experiments, len(mixed), SEEDS)
     learned = random.random(shape) < 0.5
@@ -437,7 +437,7 @@ def measured(shape: Shape, effect: float, experiments: int) -> list[str]:
 
 
 def share(wrong: np.ndarray) -> str:
-    """Return the percentage of True values in `wrong`, and its one-sided 95 % bound in brackets."""
+    """Return the percentage of True in `wrong` as text, with its upper 95 % bound in brackets."""
     hits, tried = int(wrong.sum()), len(wrong)
     upper = float(betaincinv(hits + 1, tried - hits, 0.95)) if hits < tried else 1.0
     return f"{100 * hits / tried:.2f} ({100 * upper:.2f})"

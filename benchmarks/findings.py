@@ -53,7 +53,7 @@ class Kept:
     """The records of one experiment in one folder of results.
 
     Attributes:
-        folder: the folder of results.
+        folder: the folder, such as docs/results/cpu.
         experiment: the name of the experiment.
         scale: the scale, such as "cpu".
         text: a description of the text.
@@ -80,7 +80,7 @@ class Kept:
 
     @property
     def runs(self) -> dict[str, Row]:
-        """One of the rows of each judged run that is done, by the id of the run."""
+        """Maps the id of each judged run that is done to one of its rows."""
         return done(self.rows)
 
     @property
@@ -100,7 +100,7 @@ class Kept:
 
     @property
     def column(self) -> str:
-        """The column of the text in the tables: its folder's name, such as "novels", or ""."""
+        """The heading of the text's column: its folder, such as "novels". "" without a folder."""
         folder = _FOLDER.search(self.text)
         return folder[1] if folder else ""
 
@@ -274,7 +274,7 @@ def verdicts_of(judged: Mapping[str, Any]) -> list[Verdict]:
 
 
 def done(rows: Iterable[Row]) -> dict[str, Row]:
-    """Return one of the rows of each run that is done, by the id of the run."""
+    """Map the id of each run that is done to one of its rows."""
     return {row["run"]: row for row in rows if row["state"] == "done"}
 
 
@@ -284,9 +284,9 @@ def hours(runs: Mapping[str, Row]) -> float:
 
 
 def families(found: Sequence[Kept]) -> str:
-    """Return two sentences: the number of families of claims, and how many may be wrong.
+    """Return two sentences about families: how many there are, and how many wrong ones to expect.
 
-    The claims of one experiment on one text form a family.
+    The claims of one experiment on one text form a family. It is wrong if any verdict is wrong.
     """
     errors = [
         one.verdicts[0].numbers.get("error", ERROR) for one in found if one.verdicts
@@ -340,7 +340,7 @@ def claims_at(found: Iterable[Kept]) -> str:
 
 
 def answer(verdict: Verdict) -> str:
-    """Return a verdict and its main contrast in words, in bold type unless it is undecided."""
+    """Return a verdict and its main contrast in words. Unless undecided, the verdict is bold."""
     undecided = verdict.verdict is Decision.UNDECIDED
     effect = (
         verdict.effect if "first" in verdict.numbers else "judged by an earlier rule"
@@ -365,7 +365,7 @@ def price(verdict: Verdict) -> str:
 def changed(found: Iterable[Kept], reasons: Mapping[str, str]) -> str:
     """Return a table of the verdicts that differ from those of the replaced record.
 
-    `reasons` says why, keyed by "experiment.claim" or "experiment.claim, scale, text".
+    `reasons` explains the differences, by "experiment.claim" or "experiment.claim, scale, text".
     """
     rows = []
     for one in found:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 VARIANTS = ("plain", "recorded", "plain-compiled", "recorded-compiled")
-LAUNCHED = 4  # the host launches this many steps without waiting for the GPU
+LAUNCHED = 4  # the number of steps whose launches are timed
 
 
 def arguments() -> argparse.Namespace:
@@ -75,9 +75,9 @@ def training(data: TaskData, recorded: bool, compiled: bool) -> tuple[Step, Task
 
 
 def timed(step: Step, first: int, count: int) -> tuple[float, float]:
-    """Take `count` steps, numbered from `first`. Return the mean milliseconds of two durations.
+    """Take `count` steps, numbered from `first`. Return the milliseconds of a step and its launch.
 
-    The first is the whole step on the GPU. The second is the time that the host needs to launch it.
+    The launch is the time in which the host sends a step to the GPU. Both are means over steps.
     """
     torch.cuda.synchronize()
     begun = time.perf_counter()

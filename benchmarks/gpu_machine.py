@@ -30,10 +30,10 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("outputs", nargs="+", type=Path, metavar="OUTPUTS")
     parser.add_argument(
-        "--seconds", type=float, default=840, help="time for everything"
+        "--seconds", type=float, default=840, help="longest time in total"
     )
     parser.add_argument(
-        "--test-seconds", type=float, default=120, help="time for the tests"
+        "--test-seconds", type=float, default=120, help="longest time of tests"
     )
     parser.add_argument("--wheels", type=Path, help="a folder of wheels to install")
     parser.add_argument("--jobs-per-device", type=int, default=3)

@@ -121,10 +121,10 @@ def replace_tables(page: str, tables: Iterable[str]) -> str:
 
 
 def in_per_cent(value: float, low: float, high: float) -> str:
-    """Return the logarithm of a ratio, and its interval, as a difference in per cent.
+    """Return a log ratio and its interval as text in per cent, such as "2.5 % (1.0 to 4.1)".
 
     The percentage is relative to the smaller value of the ratio. So the inverse ratio has the same
-    percentage with the opposite sign.
+    percentage with the opposite sign. If the interval contains 0, the text begins with "undecided".
     """
     ends = [
         math.copysign(math.expm1(abs(end)) * 100, end) for end in (value, low, high)

@@ -223,8 +223,8 @@ class Difference(NamedTuple):
     """The lead of an arm over a baseline arm.
 
     Attributes:
-        ends: the mean log ratio, and the two ends of its interval. With fewer than FEWEST_SEEDS
-            seeds, only the mean.
+        ends: the mean log ratio of the perplexities, which is positive if the arm is better, and
+            the two ends of its interval. With fewer than FEWEST_SEEDS seeds, only the mean.
         seeds: the number of seeds.
         price: the number of seeds that is expected to decide the comparison. None if unknown.
     """

@@ -77,8 +77,8 @@ class Fit:
         """Return the predicted gain of a width W/d over W/d = 1, and the ends of its interval.
 
         The gain is the log perplexity at W/d = 1 minus the log perplexity at `width`, so positive
-        gains favour `width`. It is a prediction interval for the difference of two means, each of
-        SEEDS new runs. It has the probability CONFIDENCE.
+        gains favour `width`. The interval is a prediction interval for the gain of new runs, from
+        the means of SEEDS runs at each width. It has the probability CONFIDENCE.
 
         Args:
             width: W / d.

@@ -144,7 +144,7 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
 
 
 def sweep(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFrame:
-    """Train the unfinished runs of a plan, print progress, and return the plan.
+    """Plan a sweep, train its unfinished runs, print progress, and return a table of all its runs.
 
     This function runs `python sweep.py -m` with these overrides. After an interruption, call it
     again to continue the saved runs.

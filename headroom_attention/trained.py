@@ -34,7 +34,7 @@ MAPPED_ROWS = 4
 
 
 def run(id: str, *, outputs: str | Path = "outputs") -> Run:
-    """Return a run.
+    """Return the run with this id or name.
 
     Args:
         id: the run's id, as in the column `run` of a table, or the name that the command `status`
@@ -320,8 +320,8 @@ def heads_by_layer(
     """Join attention weights into one tensor per layer, with the heads in the order of `head_size`.
 
     A layer with heads of several sizes computes the weights of each size separately, the smallest
-    size first. Some attention variants compute several maps per head. Then the maps of a layer stay
-    in the order of computation.
+    size first. If an attention variant computes several attention maps per head, the maps of a
+    layer stay in the order of computation.
 
     Args:
         parts: the weights of each computation, of shape (B, heads, T, T), in order.

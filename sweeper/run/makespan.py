@@ -15,7 +15,7 @@ def makespan(
     """Return the seconds until all runs have ended.
 
     A waiting run can start when its parent has ended and a slot is free. If several runs can start,
-    the first one in `waiting` does.
+    the first of them in `waiting` gets the slot.
 
     Args:
         under_way: how many seconds each running job has left. There may be more jobs than slots.

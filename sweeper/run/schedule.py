@@ -54,11 +54,10 @@ class JobState:
             execute.
         handle: the backend's handle of the job. None while another sweep's process trains the run.
         own: whether this sweep has ever started the run.
-        before: the number of the newest attempt when this sweep last started the run. If this
-            attempt is still the newest when the job ends, the job began no attempt. 0 if there was
-            none.
+        before: the number of the newest attempt when this sweep last started the run, or 0 if there
+            was none. If no newer attempt exists when the job ends, the job began no attempt.
         tries: the number of starts since an attempt last reached a new highest step.
-        furthest: the highest step of any attempt.
+        furthest: the highest step that any attempt had reached when it ended.
         not_before: the earliest time of the next start.
         reason: why the run is in this phase, for messages.
         status: the status at the last poll. None while the run does not execute.
@@ -135,8 +134,8 @@ class Schedule:
         policy: the options of the sweep.
         changed: a callback with two arguments, the schedule and a job that changed its phase. The
             schedule also calls it every POLL_S seconds, with None instead of a job.
-        check_for_stop: a callback without arguments, which the schedule calls every POLL_S seconds.
-            It raises KeyboardInterrupt to stop the sweep.
+        check_for_stop: a callback without arguments, which the schedule calls as often. It raises
+            KeyboardInterrupt to stop the sweep.
         clock: a function that returns the time in seconds.
         spent_h: the device hours of earlier runs, which count against the budget.
         states: the state of each job, by run.
@@ -323,7 +322,7 @@ class Schedule:
         """Move a job that ended to its next phase: done, failed, stopped, or waiting to restart."""
         status = self._final_status(state)
         if status.state is State.RUNNING:
-            # Another sweep's job trains the run, or the backend has lost this sweep's job.
+            # The run is alive: another sweep trains it, or the backend has lost this sweep's job.
             if state.handle is not None:
                 self._adopt(state)
             return

@@ -72,7 +72,8 @@ class Cause(StrEnum):
     DATA = "data"
     HANG = "hang"
     CRASH = "crash"
-    KILLED = "killed"  # the process left no exit.json, or one of its ranks was killed
+    # No exit.json was written, or one of several processes that trained the run was killed.
+    KILLED = "killed"
     # Readers use this if exit.json says `done`, but there is no result.json.
     NO_RESULT = "no_result"
 
@@ -157,7 +158,7 @@ class Attempt:
         return files.read_object(self.path / "exit.json", keys=("cause",))
 
     def discard_leftovers(self) -> None:
-        """If the attempt's process is dead, remove its incomplete checkpoints to free the disk."""
+        """If the attempt's process is dead, free disk space: remove its incomplete checkpoints."""
         with suppress(UserError):
             if alive(self.info()) is False:
                 for path in self.checkpoint_files():
@@ -197,7 +198,7 @@ def claim_attempt(
     The attempt gets the next number after the `earlier` attempts. Its directory is prepared under a
     temporary name and then renamed, so that every visible attempt has an attempt.json. If another
     process has taken the number, renaming fails, because that process's directory is not empty.
-    Then try the next number.
+    Then the next number is tried.
     """
     files.make_directory(folder)
     prepared = folder / f".claim.{secrets.token_hex(8)}.tmp"

@@ -76,7 +76,10 @@ Imports = Sequence[tuple[int, str]]
 
 @functools.cache  # different versions of the code share most files
 def _parsed(source: bytes) -> tuple[str, Imports]:
-    """Return the digest of the syntax tree of a file without its docstrings, and its imports."""
+    """Return a digest of a source file, and its imports.
+
+    The digest is that of the syntax tree without docstrings.
+    """
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

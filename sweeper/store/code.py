@@ -255,5 +255,8 @@ def _check_others(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def revisions(folder: Path) -> list[str]:
-    """Return the revisions (see `Code.revision`) whose code equals this copy, newest first."""
+    """Return the revisions whose code equals the copy in `folder`, newest first.
+
+    See `Code.revision`.
+    """
     return (read_bytes(folder / REVISION) or b"").decode().splitlines()

@@ -301,7 +301,7 @@ def read_versioned(
 
 
 def verified(path: Path, value: dict[str, Any]) -> dict[str, Any]:
-    """Verify the checksum in `value`, the content of the file `path`. Return it without checksum.
+    """Verify and remove the checksum in `value`, the content of the file `path`. Return `value`.
 
     Raise UserError if the checksum is missing or wrong.
     """

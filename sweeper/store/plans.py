@@ -221,10 +221,10 @@ def open_run(given: str, outputs: Path) -> Run:
 def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the stored plans whose results `plan` would replace, by experiment.
 
-    `plan` replaces the newest stored plan of an experiment if it lacks some of that plan's runs.
-    If both come from the same command, `plan` must also have new runs, as it has after an edit of
-    the training text or a yaml file. So if a user repeats a sweep with `decide`, its first round,
-    which has fewer seeds, replaces nothing.
+    The newest stored plan of an experiment is replaced if some of its runs are not in `plan`. If
+    the same command wrote both plans, `plan` must also have new runs. It has some after an edit of
+    the training text or a yaml file, but not in the first round of a repeated sweep with `decide`,
+    which has fewer seeds than the stored plan.
     """
     found = {}
     for name, before in newest(outputs).items():

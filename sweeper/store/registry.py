@@ -55,7 +55,7 @@ FIGURES = Kind("figure", "headroom.figures", "sweeper/results/figures/<name>.py"
 CLAIMS = Kind("claim", "headroom.claims", "sweeper/results/claims.py:<name>")
 BACKENDS = Kind("backend", "headroom.backends", "sweeper/run/backends/<name>.py")
 Named = tuple[tuple[Kind, Any], ...]
-"""The kinds and names of the modules that a config names."""
+"""A (kind, name) pair for each module that a config names."""
 
 CONF = "headroom.conf"
 """The entry point group for a plugin's config folder, which has the same subfolders as conf/."""
@@ -134,9 +134,10 @@ def class_of(kind: Kind, name: Any, key: str, base: type) -> type:
 
 
 def made_of(kind: Kind, name: Any) -> dict[str, str]:
-    """Return the name, package, version and sha256 of the plugin that registers a name.
+    """Describe the plugin that registers a name, by the keys name, package, version and sha256.
 
-    Return {} if the name is unknown or belongs to Headroom itself.
+    The value of the key `name` is for example "attention variant gated". Return {} if `name` is
+    unknown or belongs to Headroom itself.
     """
     plugin = _plugin(kind, name)
     if plugin is None:
@@ -171,9 +172,9 @@ def named_by(config: Mapping[str, Any]) -> Named:
 
 
 def files_of(kind: Kind, name: Any) -> dict[str, bytes]:
-    """Return the source and metadata files of the plugin that registers a name, by path.
+    """Return the content of a plugin's source and metadata files, by path.
 
-    Return {} if the name belongs to Headroom itself.
+    The plugin is the one that registers `name`. Return {} if `name` belongs to Headroom itself.
     """
     plugin = _plugin(kind, name)
     if plugin is None:

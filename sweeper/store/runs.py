@@ -343,7 +343,7 @@ class RunStore:
     _watcher: Watcher = field(default_factory=Watcher)
 
     def check_writable(self) -> None:
-        """Raise UserError if the outputs folder cannot be written."""
+        """Raise UserError if files cannot be written to the outputs folder."""
         files.check_writable(self.outputs)
 
     def full(self) -> bool:

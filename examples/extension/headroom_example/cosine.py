@@ -38,7 +38,7 @@ class CosineAttention(MultiHeadAttention):
     def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None) -> Tensor:
         """Return the output of the layer, which has the shape of x_BTD.
 
-        `mask_B1TT` is True at [.., query, key] if the query may attend to the key. None hides none.
+        `mask_B1TT` is True where a query may attend to a key. If it is None, all may.
         """
         qkv_BT3HP = self.qkv(x_BTD).unflatten(-1, (3, self.heads, self.head_size))
         q_BHTP, k_BHTP, v_BHTP = qkv_BT3HP.permute(2, 0, 3, 1, 4).unbind(0)
