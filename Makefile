@@ -47,7 +47,7 @@ faults: $(READY) ## Inject faults into sweeps and count lost results (40 minutes
 bench: $(READY) ## Compare the speed with other programs, for docs/performance.md (half an hour)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
 
-findings: $(READY) ## Write docs/results/README.md from the records in docs/results
+findings: $(READY) ## Write the pages and tables of results from the records in docs/results
 	$(BIN)/python -m benchmarks.findings
 
 docs: $(READY) ## Build the documents as a site in build/site (installs mkdocs-material)

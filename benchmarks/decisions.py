@@ -85,9 +85,10 @@ class Shape:
         return decide(claim.statement, found, self.margin)
 
     def levels(self, claim: Claim) -> Floats:
-        """Return the accepted chances that true contrasts lie below and above their intervals.
+        """Return the accepted error probabilities of intervals, of shape (contrasts, 2).
 
-        The shape is (contrasts, 2). Each claim gets an equal part of the error rate.
+        They are the probabilities that the true contrast lies below and above its interval. Each
+        claim gets an equal part of the error rate.
         """
         level = ERROR / len(self.claims) / 2
         return levels(claim.statement, level, level)

@@ -1,7 +1,7 @@
 """Write the pages and tables of results from the records in docs/results.
 
-`python -m benchmarks.findings` writes docs/results/README.md and docs/results/points.md, and the
-tables in README.md and in docs/results/training_length, with its figure.
+`python -m benchmarks.findings` writes docs/results/README.md and docs/results/points.md, the table
+in README.md, and the tables and the figure of docs/results/training_length.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Write the tables of docs/results/training_length/README.md, and its figure, from its runs.csv."""
+"""Write the tables and the figure of docs/results/training_length from its table runs.csv."""
 
 from pathlib import Path
 from typing import NamedTuple

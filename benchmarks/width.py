@@ -143,7 +143,7 @@ def fit(runs: pd.DataFrame) -> Fit:
 
 
 def _terms(width: float, size: float) -> NDArray[np.float64]:
-    """Return the regressors u, u^2 and u f, whose coefficients are the slopes, (3,)."""
+    """Return the regressors u, u^2 and u f, of shape (3,), for W/d = `width` and f = `size`."""
     u = np.log2(width)
     return np.array([u, u**2, u * size])
 

@@ -55,7 +55,7 @@ def remaining(duration: Taken, share: float) -> float:
 
 
 def share_done(run: Run, steps: int) -> float:
-    """Return the fraction of its steps that a run has done.
+    """Return the fraction of a run's steps that are done. `steps` is the number of all its steps.
 
     If no process trains the run, count only the steps before its newest checkpoint.
     """

@@ -102,7 +102,10 @@ def _parsed(source: bytes) -> tuple[str, Imports]:
 
 
 def _imported(importer: str, imports: Imports) -> Iterator[str]:
-    """Yield the paths in models/ and tasks/ that a file may import, even if they do not exist."""
+    """Yield the paths in models/ and tasks/ that the imports of the file `importer` may mean.
+
+    Some do not exist: `from models.mask import x` may mean a file models/mask/x.py or a function.
+    """
     for level, name in imports:
         package = importer.split("/")[:-level] if level else []
         parts = [*package, *filter(None, name.split("."))]

@@ -42,7 +42,7 @@ BESIDE = tuple(
 _NO_PARTS = ("tasks/size_server/", "tasks/export/")
 
 
-# Without `eq`, instances are hashed by identity. The dict `files` could not be hashed.
+# With eq=False, instances are hashed by identity. The dict `files` itself cannot be hashed.
 @dataclass(frozen=True, eq=False)
 class Code:
     """The source files that jobs execute.
