@@ -44,7 +44,7 @@ FIGURE = FOLDER / "gain.png"
 
 METRIC = "test/perplexity"
 EMBEDDING = "model.embedding_size"
-OTHERS = (0.5, 2.0, 4.0)  # W / d, to compare with 1
+OTHERS = (0.5, 2.0, 4.0)  # the values of W / d to compare with W / d = 1
 CONFIDENCE = 0.95
 LARGER = ["experiment=width_larger", "scale=cpu"]  # the models to predict
 SEEDS = 3  # the number of seeds of each model to predict

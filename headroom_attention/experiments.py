@@ -226,9 +226,9 @@ def _frame(collected: Table) -> DataFrame:
         measured = {key: row.get(key) for key in collected.columns}
         config = collected.files[row["run"]].config
         settings = {key: plain(value) for key, value in config.items()}
-        # Fill empty cells from the config.
+        # Let the config fill the empty cells of the table.
         known = {key: value for key, value in measured.items() if value is not None}
-        # If an arm has a single point, the point's name is None. Use "" instead, because
+        # If an arm varies no key, the name of its only point is None. Use "" instead, because
         # `DataFrame.groupby` drops rows with None.
         rows.append({**measured, **settings, **known, "point": row["point"] or ""})
     return pd.DataFrame(rows)

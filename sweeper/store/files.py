@@ -25,7 +25,8 @@ from pydantic import TypeAdapter, ValidationError
 from sweeper.store.errors import UserError, invalid_value, sanitize
 
 FORMAT = 1
-CHECKSUM = "sha256"  # a file has the sha256 of its other keys and values under this key
+# The key of a file's checksum, which is the sha256 of all other keys and values.
+CHECKSUM = "sha256"
 
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # names that are safe in paths
 

@@ -252,7 +252,7 @@ def _acquire(path: Path, watcher: Watcher) -> Path | None:
     number, newest = max(taken, default=(0, None))
     if newest is not None:
         # If the file is damaged, removed, or not visible yet, the holder is unknown. It counts as
-        # alive until the file was unchanged for the watcher's lease.
+        # alive until this has lasted for `watcher.lease` seconds.
         holder = read_heartbeat(newest) or {}
         if watcher.alive(str(newest), holder, holder):
             return None

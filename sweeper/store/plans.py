@@ -60,7 +60,7 @@ class Plan(TypedDict, total=False):
 ERROR = 0.05
 """The default of `error`, the accepted probability that an experiment has any wrong verdict."""
 
-# Two plans with the same content may differ in these keys.
+# Plans count as equal if they differ only in these keys.
 _VOLATILE = ("format", "number", "estimate", "asked")
 
 
