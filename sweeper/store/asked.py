@@ -33,7 +33,7 @@ class Asked:
         terms: the claims, margins and error rate as strings (see `terms_of`).
         late: for each term that was chosen after results were known, the ids of the runs that were
             already done (see `late_terms`).
-        done: the ids of the runs that were done when `forget` removed the plan. Empty for a plan
+        done: the ids of the finished runs that `forget` removed with the plan. Empty for a plan
             that was not removed.
     """
 
@@ -83,8 +83,8 @@ def asked_in(outputs: Path) -> list[Asked]:
     """Return the claims, margins and error rate of each experiment of each plan, oldest first.
 
     Plans that the command `forget` removed come before the present plans. `forget` can also remove
-    runs that no plan contains. For each such command, the start of the list has an Asked with these
-    runs and without claims.
+    a single run and no plan. For each such command, the start of the list has an Asked without
+    claims. Its `runs` and `done` contain the run if it was finished.
     """
     history = [*_forgotten(outputs)]
     alone = [
@@ -146,8 +146,9 @@ def note_forgotten(
     Args:
         outputs: the outputs folder.
         name: the argument of `forget`, such as "fig1".
-        forgotten: the removed plans. If there are none, append one line without experiments.
-        done: the ids of the runs that were done before `forget`. Each line lists them.
+        forgotten: the removed plans. If `forget` removes a single run, there are none. Then append
+            one line without experiments.
+        done: the ids of the finished runs that `forget` removes. Each line lists them.
     """
     when = datetime.now(UTC).isoformat(timespec="seconds")
     path = outputs / HISTORY

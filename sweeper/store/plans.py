@@ -153,7 +153,7 @@ def newest(outputs: Path) -> dict[str, dict[str, Any]]:
 def stem(name: str) -> str:
     """Return the file name, without suffix, of the tables and figures of the experiment `name`.
 
-    If `name` is long or has unusual characters, shorten it, replace them and append a hash.
+    If `name` is too long or has unsafe characters, return a shortened name with a hash.
     """
     if _PLAIN.fullmatch(name):
         return name
