@@ -9,8 +9,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.headroom-installed
 CODE := sweep.py setup.py sweeper models tasks hydra_plugins headroom_attention tests benchmarks examples
 
-# Run tests in two processes. Each takes whole files, so that the fixtures of a file are made once.
-# The order of files is kept, since the longest tests, whole sweeps, come first.
+# Run tests in two processes. `loadfile` gives each process whole files, so that the fixtures of a
+# file are made once. Keep the order of files, because the longest tests, whole sweeps, come first.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 DEMO := theorem1,fig1,fig2,fig3
@@ -47,7 +47,7 @@ faults: $(READY) ## Inject faults into sweeps and count lost results (40 minutes
 bench: $(READY) ## Compare the speed with other programs, for docs/performance.md (half an hour)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
 
-findings: $(READY) ## Write docs/results/README.md from the records in docs/results
+findings: $(READY) ## Write the pages and tables of results from the records in docs/results
 	$(BIN)/python -m benchmarks.findings
 
 docs: $(READY) ## Build the documents as a site in build/site (installs mkdocs-material)

@@ -1,6 +1,7 @@
-"""Packaging that pyproject.toml cannot express: the wheel has the folders inside one package.
+"""Put all folders of the checkout into one package of the wheel, `headroom_attention`.
 
 Directly in site-packages, `models`, `tasks` and `conf` would clash with other packages.
+pyproject.toml has no option for this.
 """
 
 import shutil
@@ -22,7 +23,7 @@ class House(build_py):
         house = Path(self.build_lib, "headroom_attention")
         shutil.copy("sweep.py", house)
         for room in ROOMS:
-            # An earlier build may have left its copy.
+            # An earlier build may have left a copy with files that no longer exist.
             shutil.rmtree(house / room, ignore_errors=True)
             shutil.copytree(
                 room, house / room, ignore=shutil.ignore_patterns("__pycache__")

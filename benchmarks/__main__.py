@@ -32,9 +32,7 @@ def main() -> int:
         parser.error(f"NAME={unknown[0]}: expected one of {', '.join(BENCHMARKS)}")
     failed = run(options.names or BENCHMARKS, smoke=options.smoke)
     if failed:
-        print(
-            f"failed: {', '.join(failed)}; see their messages above.", file=sys.stderr
-        )
+        print(f"failed: {', '.join(failed)}; see the messages above.", file=sys.stderr)
     return 1 if failed else 0
 
 

@@ -1,9 +1,9 @@
 """Count the demo's verdicts with and without a planted effect: `python -m benchmarks.controls`.
 
-The positive control is the demo's generated text, which needs large heads (conf/data/sample.yaml).
-The negative control is a text without this need. Each repetition has seeds of its own. The verdicts
-are written to docs/results/controls/verdicts.csv. Repetitions with verdicts in this file are not
-trained again.
+The positive control is the demo's generated text, in which the need for large heads is planted
+(conf/data/sample.yaml). The negative control is a text without this effect. Each repetition has
+other seeds. The verdicts are written to docs/results/controls/verdicts.csv. Repetitions with
+verdicts in this file are not trained again.
 
     python -m benchmarks.controls FOLDER [--repetitions 20] [--experiments fig1 fig3]
 """
@@ -34,7 +34,7 @@ Row = dict[str, str]
 def main() -> int:
     """Train missing repetitions and write the table. Return 1 if any verdict is wrong, otherwise 0.
 
-    A verdict is wrong if it misses a planted effect, or finds an effect where none is planted.
+    On the planted text, only "supported" is right. On the other text, only "supported" is wrong.
     """
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0] if __doc__ else ""

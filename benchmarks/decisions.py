@@ -1,7 +1,7 @@
 """Simulate experiments that are decided seed by seed: `python -m benchmarks.decisions`.
 
-The functions that judge real experiments also judge the simulated ones, in rounds of up to 30 seeds
-per point. docs/decisions.md describes each kind of experiment (`Shape`), and has the table of
+The functions that judge real experiments also judge the simulated ones. Each round adds a seed per
+point, up to 30. docs/decisions.md describes each kind of experiment (`Shape`), and has the table of
 errors and costs that this benchmark writes. Values are in units of the usual standard deviation
 between seeds. Larger values are better.
 """
@@ -40,8 +40,8 @@ SEEDS = 30  # the largest number of seeds per point
 POINTS = 16  # the number of points of an experiment, in all shapes except one
 MARGIN = 1.0  # the margin for "no difference"
 NUMBER = np.arange(POINTS)  # the index of each point
-# The standard deviation between the seeds of each point. On the novels at d = 64, it was 0.2 to
-# 0.9 %, in no particular order. Here the unit is 0.45 %.
+# The standard deviation between the seeds of each point, as on the novels at d = 64: 0.2 to 0.9 %,
+# in random order. The unit of values is 0.45 %.
 NOVELS = (
     np.geomspace(0.2, 0.9, POINTS)[np.random.default_rng(7).permutation(POINTS)] / 0.45
 )
@@ -62,14 +62,14 @@ class Shape:
 
     Attributes:
         name: the name of the shape in the table.
-        random_seed: the first number of the random generator's seed. The effect gives the second.
+        random_seed: the first part of the random generator's seed. The second is 2 * effect.
         claims: the claims, which share one error rate.
-        gains: the increase of each point's mean for an effect of 1, of shape (points,).
+        gains: how much an effect of 1 increases the mean of each point, of shape (points,).
         draw: the function `draw(generator, experiments)`. It returns random scores with mean 0, of
             shape (experiments, points, SEEDS).
         margin: the margin for "no difference". nan means that there is no margin.
-        own_seeds: whether the odd points have other seeds than the even points. By default, all
-            points share their seeds.
+        own_seeds: whether the points with odd numbers have other seeds than those with even
+            numbers. By default, all points share their seeds.
     """
 
     name: str
@@ -85,9 +85,10 @@ class Shape:
         return decide(claim.statement, found, self.margin)
 
     def levels(self, claim: Claim) -> Floats:
-        """Return the chances that a claim's true contrasts lie below and above their intervals.
+        """Return the accepted error probabilities of intervals, of shape (contrasts, 2).
 
-        The shape is (contrasts, 2). Each claim gets an equal part of the error rate.
+        They are the probabilities that the true contrast lies below and above its interval. Each
+        claim gets an equal part of the error rate.
         """
         level = ERROR / len(self.claims) / 2
         return levels(claim.statement, level, level)
@@ -120,8 +121,8 @@ def equal_spreads() -> list[Shape]:
     equal = np.ones(POINTS)
     independent = partial(normal, equal)
 
-    # The share of the seed effect at each point. One point of the first pair and one of the second
-    # have no seed effect.
+    # The share of the seed effect in the variance of each point. Two points, one of the first pair
+    # and one of the second, have no seed effect.
     all_but_two = np.where(np.isin(NUMBER, (0, 2)), 0.0, 0.8)
 
     return [
@@ -152,7 +153,7 @@ def unequal_spreads() -> list[Shape]:
     """Return shapes with normal values, and different standard deviations of the points."""
     one = pairs(POINTS, 1)
     six_wide = partial(normal, np.where(NUMBER == 0, 6.0, 1.0))
-    one_and_four = np.array([1.0, 4.0]) / np.sqrt(8.5)  # a root mean square of 1
+    one_and_four = np.array([1.0, 4.0]) / np.sqrt(8.5)  # their root mean square is 1
 
     return [
         Shape(
@@ -205,9 +206,9 @@ def claims_of_arms() -> list[Shape]:
 
 
 def pairs(points: int, claims: int) -> tuple[tuple[Claim, ...], Floats]:
-    """Return claims that each compare two points, and the gains of all points.
+    """Return claims that each compare two points, and the gains of all points (see `Shape`).
 
-    Claim i says that point 2 i is better than point 2 i + 1. The remaining points are not compared.
+    Claim i is that point 2 i is better than point 2 i + 1. The remaining points are not compared.
 
     Args:
         points: the number of points.
@@ -225,8 +226,8 @@ def pairs(points: int, claims: int) -> tuple[tuple[Claim, ...], Floats]:
 def arms() -> tuple[tuple[Claim, ...], Floats]:
     """Return the claim that one arm has a better mean than another, and the gains of all points.
 
-    The better arm has the points 0, 2, 4 and 6, the other arm the points 1, 3, 5 and 7. So with
-    `Shape.own_seeds`, the two arms have different seeds.
+    The better arm has the points 0, 2, 4 and 6, the other arm the points 1, 3, 5 and 7. If
+    `Shape.own_seeds` is True, the two arms thus have different seeds.
     """
     gains = np.where(np.arange(POINTS) % 2 == 0, 1.0, 0.0)
     weights = np.where(np.arange(POINTS) < 8, gains / 2 - 0.25, 0.0)
@@ -236,8 +237,8 @@ def arms() -> tuple[tuple[Claim, ...], Floats]:
 def figure_1() -> tuple[tuple[Claim, ...], Floats]:
     """Return the claims of conf/experiment/fig1.yaml at demo scale, and the gains of all points.
 
-    The points are nine standard models (three embedding sizes times three numbers of heads), four
-    models with a fixed head size, two matched models and a collaborative one.
+    The points are, in order: nine standard models (three embedding sizes times three numbers of
+    heads), four models with a fixed head size, two matched models and a collaborative one.
     """
     standard, fixed, others = range(9), range(9, 13), range(13, 16)
     gains = np.zeros(POINTS)
@@ -255,7 +256,7 @@ def figure_1() -> tuple[tuple[Claim, ...], Floats]:
         *((3 * size + few, 3 * size + 2) for size in range(3) for few in range(2))
     )
     improves = np.zeros((2, POINTS))
-    # These weights give the slope of a line through the four means, multiplied by the range.
+    # These weights give the increase of a fitted line from the first to the last of four points.
     improves[0, list(fixed)] = 0.3 * (2 * np.arange(4) - 3)
     improves[1, [10, 11, 12]] = -1, 0, 1
     beats = rows(*((small, rival) for small in (12, 13, 14) for rival in standard[6:]))
@@ -284,8 +285,8 @@ def common(
 ) -> Floats:
     """Draw normal values with a seed effect: each seed shifts all points in the same direction.
 
-    `sds` has the standard deviation of each point, and `shares` the share of its variance that the
-    seed effect causes.
+    `sds` has the standard deviation of each point. `shares` has the share of each point's variance
+    that the seed effect causes.
     """
     effect = random.standard_normal((experiments, 1, SEEDS)) * np.sqrt(shares)[:, None]
     return sds[:, None] * effect + normal(
@@ -307,7 +308,7 @@ def by_arm(random: np.random.Generator, experiments: int) -> Floats:
 def in_pairs(
     correlation: float, random: np.random.Generator, experiments: int
 ) -> Floats:
-    """Draw normal values such that points 2 i and 2 i + 1 have this correlation."""
+    """Draw normal values with variance 1. Points 2 i and 2 i + 1 have this correlation."""
     values = normal(np.ones(POINTS), random, experiments)
     values[:, 1::2] *= np.sqrt(1 - correlation**2)
     values[:, 1::2] += correlation * values[:, ::2]
@@ -315,13 +316,16 @@ def in_pairs(
 
 
 def heavy_tails(random: np.random.Generator, experiments: int) -> Floats:
-    """Draw values of Student's t distribution with 3 degrees of freedom."""
+    """Draw values of Student's t distribution with 3 degrees of freedom, scaled to variance 1."""
     values: Floats = random.standard_t(3, (experiments, POINTS, SEEDS)) / np.sqrt(3)
     return values
 
 
 def bimodal(mixed: np.ndarray, random: np.random.Generator, experiments: int) -> Floats:
-    """Draw values with little noise. At the points `mixed`, a random half of seeds is 2 higher."""
+    """Draw normal values with a standard deviation of 0.1. At the points `mixed`, add 1 or -1.
+
+    A random half of the seeds gets 1, the other half -1. `mixed` has a boolean for each point.
+    """
     shape = (experiments, len(mixed), SEEDS)
     learned = random.random(shape) < 0.5
     values: Floats = (
@@ -337,9 +341,10 @@ def skewed(
     random: np.random.Generator,
     experiments: int,
 ) -> Floats:
-    """Draw shifted lognormal values at the points `which`, and normal values at the others.
+    """Draw lognormal values at the points `which`, and normal values at the others.
 
-    The lognormal values have mean 0 and variance 1. The others have the standard deviations `sds`.
+    The lognormal values are shifted and scaled to mean 0 and variance 1. `sigma` is the standard
+    deviation of their logarithm. The normal values have the standard deviations `sds`.
     """
     values = normal(sds, random, experiments)
     drawn = np.exp(sigma * random.standard_normal(values.shape))
@@ -351,7 +356,10 @@ def skewed(
 def failing(
     sds: Floats, which: np.ndarray, random: np.random.Generator, experiments: int
 ) -> Floats:
-    """Draw normal values with mean 0. At the points `which`, a random 5 % of seeds are 10 lower."""
+    """Draw normal values. At the points `which`, subtract 10 from a random 5 % of the seeds.
+
+    `sds` has the standard deviation of each point, and `which` a boolean.
+    """
     values = normal(sds, random, experiments)
     found: Floats = values - 10.0 * (
         (random.random(values.shape) < 0.05) & which[:, None]
@@ -375,7 +383,7 @@ def play(shape: Shape, values: Floats, truths: Sequence[set[Decision]]) -> Cours
     Args:
         shape: the experiment.
         values: the values of all seeds, of shape (points, seeds).
-        truths: the correct decisions on each claim.
+        truths: for each claim, its correct decisions (see `Shape.truth`).
     """
     counts = np.full(len(values), FIRST)
     seen: dict[int, Intervals] = {}
@@ -430,7 +438,7 @@ def measured(shape: Shape, effect: float, experiments: int) -> list[str]:
 
 
 def share(wrong: np.ndarray) -> str:
-    """Return the percentage of experiments with a wrong decision, and its one-sided 95 % bound."""
+    """Return the percentage of True in `wrong` as text, with its upper 95 % bound in brackets."""
     hits, tried = int(wrong.sum()), len(wrong)
     upper = float(betaincinv(hits + 1, tried - hits, 0.95)) if hits < tried else 1.0
     return f"{100 * hits / tried:.2f} ({100 * upper:.2f})"

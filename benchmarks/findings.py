@@ -1,7 +1,7 @@
 """Write the pages and tables of results from the records in docs/results.
 
-`python -m benchmarks.findings` writes docs/results/README.md and docs/results/points.md, and the
-tables in README.md and in docs/results/training_length, with its figure.
+`python -m benchmarks.findings` writes docs/results/README.md and docs/results/points.md, the table
+in README.md, and the tables and the figure of docs/results/training_length.
 """
 
 import argparse
@@ -25,7 +25,7 @@ RESULTS = ROOT / "docs" / "results"
 README = ROOT / "README.md"
 TEMPLATE = Path(__file__).with_suffix(".md")
 SETTINGS = Path(__file__).with_suffix(".toml")
-POINTS = Path(__file__).with_name("points.md")  # the text above the table of means
+POINTS = Path(__file__).with_name("points.md")  # the text above the table in points.md
 PAPER = (
     "theorem1",
     "fig1",
@@ -53,13 +53,13 @@ class Kept:
     """The records of one experiment in one folder of results.
 
     Attributes:
-        folder: the folder of results.
+        folder: the folder, such as docs/results/cpu.
         experiment: the name of the experiment.
         scale: the scale, such as "cpu".
         text: a description of the text.
         metric: the metric that is judged.
         verdicts: the current verdicts.
-        before: the verdicts of the earlier record that this record replaced.
+        before: the verdicts of the record that this one replaced. Empty if it replaced none.
         rows: the rows of the experiment's csv table. A run that several arms use has several rows.
         trials: the rows of the runs with which the learning rates were chosen.
         provenance: the command that planned the runs, and its rounds. Old records have {}.
@@ -80,7 +80,7 @@ class Kept:
 
     @property
     def runs(self) -> dict[str, Row]:
-        """One row of each judged run that is done, by the id of the run."""
+        """Maps the id of each judged run that is done to one of its rows."""
         return done(self.rows)
 
     @property
@@ -100,7 +100,7 @@ class Kept:
 
     @property
     def column(self) -> str:
-        """The folder name of the text, such as "novels", or "". It heads a column of the tables."""
+        """The heading of the text's column: its folder, such as "novels". "" without a folder."""
         folder = _FOLDER.search(self.text)
         return folder[1] if folder else ""
 
@@ -109,7 +109,7 @@ def main() -> None:
     """Write the pages and tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.parse_args()
-    # Import this only now. It imports pandas, which would make --help slow.
+    # This import is here because it imports pandas, which would make --help slow.
     from benchmarks.training_length import draw, with_tables
 
     (RESULTS / "README.md").write_text(page(RESULTS), "utf-8")
@@ -151,8 +151,8 @@ def difference(one: Kept, claim: str, place: int, backwards: bool | None) -> str
     Args:
         one: the record with a verdict on the claim.
         claim: the name of the claim.
-        place: the index of the contrast.
-        backwards: whether to change the sign of the contrast.
+        place: the index of the contrast in the claim.
+        backwards: whether to swap the two sides of the contrast.
     """
     [verdict] = [verdict for verdict in one.verdicts if verdict.claim == claim]
     contrast = verdict.numbers["contrasts"][place]
@@ -222,8 +222,8 @@ def points(results: Path) -> str:
 def kept(results: Path, known: Mapping[str, Mapping[str, str]]) -> Iterator[Kept]:
     """Yield all records below the folder `results`.
 
-    Old records do not contain their scale and their text. For these, `known` has both, keyed by the
-    name of the record's folder.
+    Old records do not name their scale and their text. For these, `known` has both, by the name of
+    the record's folder.
     """
     for path in sorted(results.rglob("*.claims.json")):
         if path.parent.name == EARLIER:
@@ -274,7 +274,7 @@ def verdicts_of(judged: Mapping[str, Any]) -> list[Verdict]:
 
 
 def done(rows: Iterable[Row]) -> dict[str, Row]:
-    """Return one row of each run that is done, by the id of the run."""
+    """Map the id of each run that is done to one of its rows."""
     return {row["run"]: row for row in rows if row["state"] == "done"}
 
 
@@ -284,9 +284,9 @@ def hours(runs: Mapping[str, Row]) -> float:
 
 
 def families(found: Sequence[Kept]) -> str:
-    """Return two sentences: the number of families of claims, and how many may be wrong.
+    """Return two sentences about families: how many there are, and how many wrong ones to expect.
 
-    The claims of one experiment on one text form a family.
+    The claims of one experiment on one text form a family. It is wrong if any verdict is wrong.
     """
     errors = [
         one.verdicts[0].numbers.get("error", ERROR) for one in found if one.verdicts
@@ -313,7 +313,7 @@ def claims(found: Sequence[Kept]) -> str:
 
 def claims_at(found: Iterable[Kept]) -> str:
     """Return a table with a row for each claim and measure, and a column for each text."""
-    # Import this only now. It imports numpy, which would make --help slow.
+    # This import is here because it imports numpy, which would make --help slow.
     from sweeper.results.statistics.sequential import FIRST
 
     cells: dict[tuple[str, str, str], dict[str, list[str]]] = {}
@@ -340,7 +340,7 @@ def claims_at(found: Iterable[Kept]) -> str:
 
 
 def answer(verdict: Verdict) -> str:
-    """Return a verdict and its main contrast in words, in bold type unless it is undecided."""
+    """Return a verdict and its main contrast in words. Unless undecided, the verdict is bold."""
     undecided = verdict.verdict is Decision.UNDECIDED
     effect = (
         verdict.effect if "first" in verdict.numbers else "judged by an earlier rule"
@@ -365,7 +365,7 @@ def price(verdict: Verdict) -> str:
 def changed(found: Iterable[Kept], reasons: Mapping[str, str]) -> str:
     """Return a table of the verdicts that differ from those of the replaced record.
 
-    `reasons` says why, keyed by "experiment.claim" or "experiment.claim, scale, text".
+    `reasons` explains the differences, by "experiment.claim" or "experiment.claim, scale, text".
     """
     rows = []
     for one in found:

@@ -1,8 +1,8 @@
 """Time the training steps of planned runs on a GPU: `python -m benchmarks.gpu RUN ...`.
 
-RUN is the folder of a planned run, outputs/runs/ID, whose data are prepared. The steps are those of
-a training job. The variant `plain` launches each kernel, and `recorded` replays a CUDA graph. The
-variants `plain-compiled` and `recorded-compiled` do the same with compiled blocks.
+RUN is the folder of a planned run, outputs/runs/ID. Its data must have been prepared. The steps are
+those of a training job. The variant `plain` launches each kernel, and `recorded` replays a CUDA
+graph. The variants `plain-compiled` and `recorded-compiled` do the same with compiled blocks.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 VARIANTS = ("plain", "recorded", "plain-compiled", "recorded-compiled")
-LAUNCHED = 4  # the host launches this many steps without waiting for the GPU
+LAUNCHED = 4  # the number of steps whose launches are timed
 
 
 def arguments() -> argparse.Namespace:
@@ -75,9 +75,9 @@ def training(data: TaskData, recorded: bool, compiled: bool) -> tuple[Step, Task
 
 
 def timed(step: Step, first: int, count: int) -> tuple[float, float]:
-    """Take `count` steps. Return the milliseconds of a step, and those of launching it on the host.
+    """Take `count` steps, numbered from `first`. Return the milliseconds of a step and its launch.
 
-    The first step has the number `first`.
+    The launch is the time in which the host sends a step to the GPU. Both are means over steps.
     """
     torch.cuda.synchronize()
     begun = time.perf_counter()
@@ -115,8 +115,8 @@ def measured(
         data: the data of the run.
         variant: one of VARIANTS.
         count: the number of steps to time.
-        plain: the weights of the first variant after EQUAL steps, to compare with; None for the
-            first variant itself.
+        plain: the weights of the first variant after EQUAL steps, with which those of this variant
+            are compared. None for the first variant itself.
     """
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
@@ -136,7 +136,7 @@ def measured(
 
 
 def main(options: argparse.Namespace) -> None:
-    """Print a row for each run and variant, and its slowest kernels if requested."""
+    """Measure each run and variant, and print a table. Print the slowest kernels if requested."""
     device = torch.cuda.get_device_name()
     rows = []
     for path in options.runs:

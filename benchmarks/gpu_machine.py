@@ -30,10 +30,10 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("outputs", nargs="+", type=Path, metavar="OUTPUTS")
     parser.add_argument(
-        "--seconds", type=float, default=840, help="time for everything"
+        "--seconds", type=float, default=840, help="longest time in total"
     )
     parser.add_argument(
-        "--test-seconds", type=float, default=120, help="time for the tests"
+        "--test-seconds", type=float, default=120, help="longest time of tests"
     )
     parser.add_argument("--wheels", type=Path, help="a folder of wheels to install")
     parser.add_argument("--jobs-per-device", type=int, default=3)
@@ -55,7 +55,7 @@ class Machine:
         least SAVE_S seconds before the deadline.
 
         Args:
-            name: the name of this part in the printed line.
+            name: the name of the command in the printed line.
             command: the arguments of Python.
             seconds: the longest duration of the command. The deadline may shorten it.
 
@@ -83,7 +83,7 @@ class Machine:
         return code
 
     def install(self, wheels: Path) -> None:
-        """Install the wheels into a separate folder, which all later commands import from."""
+        """Install the wheels into a separate folder, and add it to PYTHONPATH of later commands."""
         site = wheels / "installed"
         command = (
             "-m pip install --quiet --no-index --no-deps --upgrade --target".split()
@@ -95,7 +95,7 @@ class Machine:
 
 
 def main() -> int:
-    """Run all parts. Return 0 if every planned run is done, otherwise 1."""
+    """Install, test and train. Return 0 if every planned run is done, otherwise 1."""
     options = arguments()
     machine = Machine(options.seconds)
     if options.wheels:

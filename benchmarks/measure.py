@@ -32,10 +32,10 @@ def smoke(about: str | None) -> bool:
 
 
 def interleaved(variants: Mapping[str, Callable[[], float]], rounds: int) -> Times:
-    """Time each variant once per round. Drop the first round, which is a warm-up.
+    """Time each variant once per round, after a round that warms up. Return the seconds.
 
     The variants take turns, so that other load on the machine affects all of them. A variant is a
-    function that returns its seconds.
+    function that executes once and returns the seconds that this took.
     """
     times: Times = {name: [] for name in variants}
     for number in range(rounds + 1):
@@ -47,16 +47,16 @@ def interleaved(variants: Mapping[str, Callable[[], float]], rounds: int) -> Tim
 
 
 def speed_up(times: Times, of: str, over: str) -> str:
-    """Return by what factor variant `of` is faster than variant `over`: the median and quartiles.
+    """Return how many times as fast variant `of` is as variant `over`, such as "2x (1.9 to 2.1)".
 
-    The factor is computed for each round.
+    The ratio is computed for each round. The text has the median and the quartiles of all rounds.
     """
     rounds = zip(times[of], times[over], strict=True)
     return spread([slow / fast for fast, slow in rounds], "x")
 
 
 def spread(values: Sequence[float], unit: str = "") -> str:
-    """Return the median and, in brackets, the quartiles."""
+    """Return the median and the quartiles as text, such as "2x (1.9 to 2.1)" with the unit "x"."""
     several = [*values, *values] if len(values) == 1 else values
     low, _, high = quantiles(several, n=4, method="inclusive")
     return f"{median(values):.3g}{unit} ({low:.3g} to {high:.3g})"
@@ -82,7 +82,7 @@ def call(*command: str) -> float:
 
 
 def present(package: str) -> bool:
-    """Return whether a library to compare with is installed. If not, print how to install it."""
+    """Return whether `package` is installed. If not, print how to install it."""
     if importlib.util.find_spec(package) is not None:
         return True
     remedy = "install the packages that pyproject.toml lists under `bench`"
@@ -107,9 +107,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def replace_tables(page: str, tables: Iterable[str]) -> str:
-    """Return the page with new tables. Each line MADE in the page stands above a table.
+    """Return the page with new tables.
 
-    The first of `tables` replaces the table below the first of these lines, and so on.
+    Each table to replace follows a line MADE in the page. `tables` has the new tables in the same
+    order.
     """
     made, rest = "", page
     for one in tables:
@@ -120,9 +121,10 @@ def replace_tables(page: str, tables: Iterable[str]) -> str:
 
 
 def in_per_cent(value: float, low: float, high: float) -> str:
-    """Return a log ratio and its interval as a difference in per cent.
+    """Return a log ratio and its interval as text in per cent, such as "2.5 % (1.0 to 4.1)".
 
-    The percentage refers to the smaller of the two values, so swapping them changes only the sign.
+    The percentage is relative to the smaller value of the ratio. So the inverse ratio has the same
+    percentage with the opposite sign. If the interval contains 0, the text begins with "undecided".
     """
     ends = [
         math.copysign(math.expm1(abs(end)) * 100, end) for end in (value, low, high)
@@ -135,7 +137,7 @@ def in_per_cent(value: float, low: float, high: float) -> str:
 
 def measured_on() -> str:
     """Return a line that names the date, the code, the hardware and its load."""
-    # Import this only now. It imports torch, which would make --help slow.
+    # This import is here because it imports torch, which would make --help slow.
     from tasks.training.machine import facts
 
     here = facts("cpu")

@@ -6,7 +6,7 @@ benchmark applies the rule to these trials. It writes to docs/tuning.md which ra
 chooses, what its trials cost, and which verdicts change.
 
 With --train, it tunes Figure 1 at demo scale with new seeds, and trains every point at every rate.
-A rejected rate next to the chosen one should not be better by more than MARGIN.
+It then counts the rejected rates, next to the chosen one, that are better by more than MARGIN.
 """
 
 # ruff: noqa: E402  (so that --help is answered before numpy is imported)
@@ -61,7 +61,8 @@ TRIALS = ((2000, 2001, 2002), (2003, 2004, 2005), (2006, 2007, 2008))
 Rates = Mapping[str, Sequence[float]]
 """The learning rates of each point, keyed by `place_of`.
 
-The first is the chosen rate. A second rate follows if trials cannot tell which of both is better.
+The first is the chosen rate. If the trials cannot tell which of two rates is better, the other one
+follows.
 """
 
 
@@ -74,7 +75,7 @@ class Kept:
         judged: the table of the judged runs.
         trials: the table of all trials.
         points: the points that were tuned, without their learning rates.
-        search: the search for the best rates, before any trial.
+        search: the state of the search for the best rates, before any trial.
     """
 
     name: str
@@ -85,7 +86,7 @@ class Kept:
 
 
 def kept() -> Iterator[Kept]:
-    """Yield every experiment of docs/results of which the earlier rule tried all points."""
+    """Yield each experiment of docs/results whose rates were chosen with trials of all points."""
     for path in sorted(RESULTS.glob("*/*_trials.csv")):
         judged = judged_table(path.with_name(path.name.replace("_trials", "")))
         tune, (columns, rows) = judged.experiment["tune"], read_rows(path)
@@ -104,16 +105,16 @@ def kept() -> Iterator[Kept]:
             found[setting(point)] = point
         every = {place_of(point) for point in points(judged, judged.metric)}
         if not every <= found.keys():
-            continue  # the present rule chose these rates
+            continue  # the present rule chose these rates, with trials of fewer points
         name = judged.name.replace("-local-cpu-", " on ")
         yield Kept(name, judged, trials, [*found.values()], Search.of(first))
 
 
 def judged_table(path: Path) -> Table:
-    """Return the table in a csv file, with a description of its experiment.
+    """Return the table in a csv file, with the description of its experiment.
 
-    The description is in a json file of the same name. If there is none, as at demo scale, it comes
-    from conf/experiment/fig1.yaml.
+    The description is in the json file of the same name. At demo scale there is no such file, so
+    read the description from conf/experiment/fig1.yaml.
     """
     if path.with_suffix(".json").exists():
         return read_table(path)
@@ -148,7 +149,7 @@ def place_of(point: Point) -> str:
 
 
 def replayed(one: Kept) -> tuple[Search, Table]:
-    """Repeat the search with the trials of `one`. Return its final state, and the used trials."""
+    """Repeat the search with the recorded trials. Return its final state and the trials it used."""
     search = one.search
     while (following := search.following(trials := asked_for(one, search))) != search:
         search = following
@@ -156,7 +157,7 @@ def replayed(one: Kept) -> tuple[Search, Table]:
 
 
 def asked_for(one: Kept, search: Search) -> Table:
-    """Return the trials of `one` that a search asks for in its present state."""
+    """Return the recorded trials that a search asks for in its present state."""
     places = {setting(point) for point in tried(one.points, search.exhaustive)}
     rows = []
     for row in one.trials.rows:
@@ -199,10 +200,10 @@ def judged_rates(table: Table) -> Rates:
 def with_rates(table: Table, rates: Rates) -> tuple[Table, list[str]]:
     """Keep only the judged runs with these learning rates.
 
-    If a point has no runs with its chosen rate, keep the runs that it has.
+    If a point has no runs with its chosen rate, keep its runs with the earlier rate.
 
     Returns:
-        The table of the kept runs, and a list of rates without runs, as "arm point rate".
+        The table of the kept runs, and the rates without runs, each as "arm point rate".
     """
     rows, missing = [], []
     for point in points(table, table.metric):
@@ -230,7 +231,8 @@ def with_rates(table: Table, rates: Rates) -> tuple[Table, list[str]]:
 def replay() -> str:
     """Apply the rule to the trials in docs/results, and return a report.
 
-    The report says what the trials cost that the rule needs, and which rates and verdicts change.
+    The report has the cost of the trials that the rule needs, and the rates and verdicts that
+    change.
     """
     runs: dict[str, list[dict[str, float]]] = {}
     apart, differ, missing, changed = [], [], [], []
@@ -312,7 +314,10 @@ def prices(trials: Mapping[str, float], judged: Mapping[str, float]) -> list[str
 
 
 def trained(outputs: Path) -> str:
-    """Tune Figure 1 at demo scale with new seeds. Return how often a rejected rate is better."""
+    """Tune Figure 1 at demo scale with new seeds, and train every point at every rate.
+
+    Return a report of how often a rejected rate next to the chosen one is better.
+    """
 
     def sweep(name: str, *arguments: str) -> None:
         common = (

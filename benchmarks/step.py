@@ -1,9 +1,9 @@
 """Compare a training step of the decoder with other libraries: `python -m benchmarks.step`.
 
-The models of all libraries have the same layers, widths, heads and head size (`Shape`). If a
-feed-forward layer has three matrices, they are two thirds as wide. If heads share keys, our decoder
-is a modern one (rotary, RMSNorm, gated), and is compared only with Mistral. All models use tied
-embeddings, no dropout and fused AdamW.
+The models of all libraries have the same layers, widths, heads and head size (`Shape`). A gated
+feed-forward layer has three matrices instead of two, so it is two thirds as wide. If heads share
+keys, our decoder is a modern one (rotary, RMSNorm, gated), and is compared only with Mistral. All
+models use tied embeddings, no dropout and fused AdamW.
 
 Each variant runs in its own process, so that its settings do not affect the others. A model of
 another library runs with its defaults, and again with our memory setting (`keep_memory`).
@@ -68,8 +68,8 @@ TODAY: dict[str, Any] = {
     "scale_embeddings": False,
 }
 SMOKE = {"smoke": Shape(1, 8, 2, 4, 16, 64, 2, 16)}
-# The mean and standard deviation of the logarithms of LM1B's sentence lengths. The average sentence
-# has 29 pieces.
+# The mean and standard deviation of the logarithm of a sentence's length in LM1B. The average
+# sentence has 29 pieces.
 MEAN, SIGMA = 3.19, 0.6
 
 
@@ -105,7 +105,7 @@ def step(loss: Callable[[], Tensor], model: torch.nn.Module) -> Step:
 
 
 def headroom(shape: Shape, compiled: bool = False) -> Step:
-    """Return a training step of our decoder. `compiled` says whether to compile each block."""
+    """Return a training step of our decoder. If `compiled` is True, compile each of its blocks."""
     today: dict[str, Any] = {}
     if shape.key_value_heads:
         today = {**TODAY, "feedforward_size": 2 * shape.feedforward_size // 3}
@@ -133,7 +133,7 @@ def headroom(shape: Shape, compiled: bool = False) -> Step:
 
 
 def transformers(shape: Shape) -> Step:
-    """Return a step of Hugging Face's Mistral, which supports any head size, unlike its Llama."""
+    """Return a training step of Hugging Face's Mistral, a decoder that supports any head size."""
     library = importlib.import_module("transformers")
     config = library.MistralConfig(
         vocab_size=shape.vocabulary_size,
@@ -153,7 +153,7 @@ def transformers(shape: Shape) -> Step:
 
 
 def x_transformers(shape: Shape) -> Step:
-    """Return a step of x-transformers' decoder, with fused attention."""
+    """Return a training step of x-transformers' decoder, with fused attention."""
     library = importlib.import_module("x_transformers")
     model = library.TransformerWrapper(
         num_tokens=shape.vocabulary_size,
@@ -196,9 +196,13 @@ def seconds() -> float:
 
 
 def compared(name: str, shape: Shape, peers: list[Any], rounds: int) -> str:
-    """Return a table of tokens per second, and of our decoder's speed-up over each other library.
+    """Return a table of tokens per second, and of our decoder's speed-up over each variant.
 
-    `peers` are functions such as `transformers`, which return a training step of a library.
+    Args:
+        name: the name of the shape, for the head of the table.
+        shape: the sizes of all models.
+        peers: functions such as `transformers`, which return a training step of another library.
+        rounds: how many steps to time for each variant.
     """
     variants = {"headroom": (partial(headroom, shape), True)}
     if peers:

@@ -50,7 +50,8 @@ def overhead(folder: Path, *, few: int, many: int, peers: bool) -> str:
     """Time sweeps of runs that train nothing, and return a table of the overhead of one run.
 
     Time a sweep with few runs and one with many. The overhead of one run is the difference of their
-    times, divided by the difference of their numbers of runs.
+    times, divided by the difference of their numbers of runs. If `peers` is True, time Hydra's
+    joblib launcher, too.
 
     The launchers do different work. For each run, Headroom writes a record and starts a process,
     which builds a model, evaluates it and writes durable files. Then Headroom makes a table and a
@@ -99,9 +100,9 @@ def overhead(folder: Path, *, few: int, many: int, peers: bool) -> str:
 
 
 def planning(folder: Path, heads: tuple[int, ...]) -> str:
-    """Time dry runs of grids, and return a table. The models of a grid all differ in size.
+    """Time dry runs of grids, and return a table. In a grid, no two models have the same size.
 
-    For each number n in `heads`, one grid has 1 to n heads and 100 feed-forward sizes.
+    For each number n in `heads`, one grid has models with 1 to n heads and 100 feed-forward sizes.
     """
     rows = []
     for most in heads:

@@ -1,4 +1,4 @@
-"""Write the tables of docs/results/training_length/README.md, and its figure, from its runs.csv."""
+"""Write the tables and the figure of docs/results/training_length from its table runs.csv."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -27,15 +27,15 @@ METRIC = "test/perplexity"
 MARGIN = "1%"  # the margin of all claims about language models
 ARMS = {"large": "2 heads of 32", "small": "32 heads of 2", "more": "16 heads of 32"}
 STARTS = {"matrix": "whole matrix", "head": "per head"}
-LINES = {"matrix": ":", "head": "-"}  # the style of the curves of each start
+LINES = {"matrix": ":", "head": "-"}  # the line style of the curves, by initialisation
 # Models with as many parameters as 16 heads of 32.
 SPENT = {
     "wide": "8 heads of 8, wider feed-forward layer",
     "embedding": "8 heads of 16, d = 128",
 }
 HEAD_SIZES = (4, 8, 32)
-# Compare only models trained for at least this many steps. Their perplexity is well below a bigram
-# model's.
+# `by_start` compares only models trained for at least this many steps, since their perplexity is
+# well below that of a bigram model.
 LONG = 6000
 NIGHT = 12_000  # the steps of scale `night`
 # `headroom.judge` needs at least this many seeds for an interval.
@@ -43,14 +43,20 @@ FEWEST_SEEDS = 3
 
 
 def with_tables(text: str, folder: Path) -> str:
-    """Return the page with new tables: by length, initialisation, model size, and head size."""
+    """Return the text of the page with its four tables replaced by new ones.
+
+    `folder` has the table of all runs, runs.csv.
+    """
     runs = pd.read_csv(folder / "runs.csv")
     makers = (by_length, by_start, by_spending, by_head_size)
     return replace_tables(text, (of_runs(runs) for of_runs in makers))
 
 
 def by_length(runs: pd.DataFrame) -> str:
-    """Return a table of mean perplexities by text and number of steps, beside a trigram model."""
+    """Return a table of mean perplexities by text and number of steps.
+
+    The last column is the perplexity of a trigram model.
+    """
     rows = []
     default = runs[runs["model.attention.glorot"] == "matrix"]
     for name in TEXTS:
@@ -97,7 +103,10 @@ def by_start(runs: pd.DataFrame) -> str:
 
 
 def by_spending(runs: pd.DataFrame) -> str:
-    """Return a table of the models in SPENT, and how much better than 16 heads of 32 they are."""
+    """Return a table that compares the models in SPENT with 16 heads of size 32.
+
+    All of them have the same number of parameters.
+    """
     rows = []
     per_head = runs[runs["model.attention.glorot"] == "head"]
     for name in TEXTS:
@@ -115,7 +124,7 @@ def by_spending(runs: pd.DataFrame) -> str:
 
 
 def by_head_size(runs: pd.DataFrame) -> str:
-    """Return a table of the gain from 2 to 16 heads of each size, after NIGHT steps."""
+    """Return a table of the gain of 16 heads over two, for each head size, after NIGHT steps."""
     rows = []
     night = runs[
         (runs["trainer.steps"] == NIGHT) & (runs["model.attention.glorot"] == "head")
@@ -196,9 +205,9 @@ def _scores(runs: pd.DataFrame, arm: str) -> pd.Series:
 
 
 def _beside(own: pd.Series, others: pd.Series) -> tuple[str, str]:
-    """Return the mean of `own`, and by how many per cent it exceeds the mean of `others`.
+    """Return the mean of `own`, and by how many per cent it exceeds the mean of `others`, as text.
 
-    The mean of `others` is over the seeds of `own`.
+    Only the seeds of `own` count for the mean of `others`.
     """
     if own.empty:
         return "not trained", ""
@@ -214,9 +223,10 @@ class Difference(NamedTuple):
     """The lead of an arm over a baseline arm.
 
     Attributes:
-        ends: the mean log ratio, and the ends of its interval; only the mean with few seeds.
+        ends: the mean log ratio of the perplexities, which is positive if the arm is better, and
+            the two ends of its interval. With fewer than FEWEST_SEEDS seeds, only the mean.
         seeds: the number of seeds.
-        price: the number of seeds that is expected to decide the comparison; None if unknown.
+        price: the number of seeds that is expected to decide the comparison. None if unknown.
     """
 
     ends: tuple[float, ...]
@@ -224,7 +234,7 @@ class Difference(NamedTuple):
     price: int | None = None
 
     def reverse(self) -> str:
-        """Return by how many per cent the baseline is better than the arm."""
+        """Return by how many per cent the baseline is better than the arm, as text."""
         value, *interval = (-end for end in self.ends)
         return str(self._replace(ends=(value, *reversed(interval))))
 
@@ -239,15 +249,15 @@ class Difference(NamedTuple):
 
 
 def _differences(runs: pd.DataFrame, baseline: str) -> dict[str, Difference]:
-    """Compare each arm of ARMS and SPENT with a baseline arm.
+    """Compare each arm of ARMS and SPENT with a baseline arm. Return the differences by arm.
 
     Arms with enough seeds are judged together. So they share the estimate of the spread, and the
-    probability of a wrong verdict. The arms of `by_head_size` answer another question. Their claims
-    are judged in docs/results/night.
+    probability of a wrong verdict. Leave out the other arms of `by_head_size`, whose claims are
+    judged in docs/results/night.
 
     Args:
         runs: the runs of one text, number of steps and initialisation.
-        baseline: the name of the arm that the others are compared with.
+        baseline: the name of the baseline arm, in ARMS or SPENT.
     """
     own = runs[runs["arm"].isin([*ARMS, *SPENT])]
     scores = own.rename(columns={METRIC: "value"})[["arm", "seed", "value"]]

@@ -1,8 +1,8 @@
 """Fit the gain of wide attention and predict it at d = 256: `python -m benchmarks.width`.
 
-It reads the tables of the experiment `width`. It writes docs/results/width/prediction.json, the
-figure gain.png beside it, and the tables of docs/results/width/README.md. The prediction and the
-figure are made from the runs on the novels.
+It reads the tables of the experiment `width` in docs/results/cpu. In docs/results/width, it writes
+prediction.json, the figure gain.png and the tables of README.md. The prediction and the figure are
+made from the runs on the novels.
 """
 
 import argparse
@@ -44,7 +44,7 @@ FIGURE = FOLDER / "gain.png"
 
 METRIC = "test/perplexity"
 EMBEDDING = "model.embedding_size"
-OTHERS = (0.5, 2.0, 4.0)  # W / d, to compare with 1
+OTHERS = (0.5, 2.0, 4.0)  # the values of W / d to compare with W / d = 1
 CONFIDENCE = 0.95
 LARGER = ["experiment=width_larger", "scale=cpu"]  # the models to predict
 SEEDS = 3  # the number of seeds of each model to predict
@@ -56,15 +56,15 @@ class Fit:
 
         log perplexity = a[d, seed] + b u + c u^2 + e u f,    u = log2(W / d)
 
-    d is the embedding size, and W = heads * head size. For each d, f is log10 of the training FLOPs
-    of the model with W = d, minus the mean of this logarithm over all d.
+    d is the embedding size, and W = heads * head size. f depends only on d: it is log10 of the
+    training FLOPs of the model with W = d, minus the mean of this logarithm over all d.
 
     Attributes:
         slopes: b, c and e, (3,).
         covariance: the covariance of `slopes`, (3, 3).
         residual: the standard deviation of the residuals.
         freedom: the degrees of freedom of `residual`.
-        center: the mean that is subtracted in f.
+        center: the mean of log10 FLOPs over all d, which f subtracts.
     """
 
     slopes: NDArray[np.float64]
@@ -77,7 +77,8 @@ class Fit:
         """Return the predicted gain of a width W/d over W/d = 1, and the ends of its interval.
 
         The gain is the log perplexity at W/d = 1 minus the log perplexity at `width`, so positive
-        gains favour `width`. The interval contains the difference of two means of SEEDS new runs.
+        gains favour `width`. The interval is a prediction interval for the gain of new runs, from
+        the means of SEEDS runs at each width. It has the probability CONFIDENCE.
 
         Args:
             width: W / d.
@@ -101,12 +102,15 @@ def main() -> None:
 
 
 def table_of(text: str) -> Path:
-    """Return the path of the table of `width` on a text."""
+    """Return the path of the csv table of the experiment `width` on a text, such as "novels"."""
     return TABLES / f"width-local-cpu-{text}.csv"
 
 
 def finished(text: str = "novels") -> pd.DataFrame:
-    """Return the finished runs of `width`, with W/d and the training FLOPs as columns."""
+    """Return the finished runs of the experiment `width` on a text.
+
+    The additional columns `relative` and `flops` have W/d and the training FLOPs.
+    """
     runs = pd.read_csv(table_of(text))
     runs = runs[runs["state"] == "done"]
     return runs.assign(
@@ -116,7 +120,7 @@ def finished(text: str = "novels") -> pd.DataFrame:
 
 
 def fit(runs: pd.DataFrame) -> Fit:
-    """Fit the regression to all runs by least squares."""
+    """Fit the regression to these runs by least squares."""
     at_d = runs[runs["relative"] == 1].groupby(EMBEDDING)["flops"].first()
     sizes = np.log10(runs[EMBEDDING].map(at_d))
     center = float(np.log10(at_d).mean())
@@ -139,7 +143,7 @@ def fit(runs: pd.DataFrame) -> Fit:
 
 
 def _terms(width: float, size: float) -> NDArray[np.float64]:
-    """Return the regressors u, u^2 and u f, whose coefficients are the slopes, (3,)."""
+    """Return the regressors u, u^2 and u f, of shape (3,), for W/d = `width` and f = `size`."""
     u = np.log2(width)
     return np.array([u, u**2, u * size])
 
@@ -201,7 +205,10 @@ def by_width() -> str:
 
 
 def gains_by_seed(runs: pd.DataFrame, width: float) -> pd.Series:
-    """Return the gains of a width W/d over W/d = 1, by seed, for runs of one embedding size."""
+    """Return the gain (see `Fit.gain`) of `width` for each seed, given runs of one embedding size.
+
+    Leave out seeds without a run at `width` or at W/d = 1.
+    """
     scores = np.log(runs.set_index(["relative", "seed"])[METRIC].unstack("seed"))
     return (scores.loc[1.0] - scores.loc[width]).dropna()
 
@@ -218,7 +225,7 @@ def predicted(prediction: dict[str, Any]) -> str:
 
 
 def draw(runs: pd.DataFrame, prediction: dict[str, Any]) -> bytes:
-    """Draw the gains of all widths, and the prediction for the larger model, as a PNG."""
+    """Return a PNG with the gains of all widths, and the prediction for the larger model."""
     with rc_context(RC):
         figure, [axes] = panels(1)
         axes.set_xscale("log", base=2)

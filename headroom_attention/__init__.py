@@ -12,8 +12,8 @@
     run.module(), run.data()                              for pl.Trainer (docs/lightning.md)
     run.attention()                                       its attention weights
 
-The argument `outputs` is the folder that a sweep wrote, "outputs" by default. An invalid name
-raises `UserError`, whose message is one sentence.
+The argument `outputs` is the folder that a sweep wrote, "outputs" by default. An invalid argument
+raises `UserError`, whose message names the argument and says what to do.
 
 After `import headroom_attention`, the packages `models`, `tasks` and `sweeper` can be imported too.
 """

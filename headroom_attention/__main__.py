@@ -1,4 +1,4 @@
-"""The command `headroom`, which runs all commands of an installed package.
+"""The command `headroom`, with which users of an installed package run all commands.
 
 - `headroom sweep` runs sweep.py.
 - `headroom train RUN` and `headroom export` run `python -m tasks.train RUN` and `python -m

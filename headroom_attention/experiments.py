@@ -69,7 +69,8 @@ def judge(
         scores: a row for each arm and seed. The columns `seed`, `value`, and at least one of `arm`
             and `point` are required. The columns `metric`, `flops` and `seconds` are optional.
         better: whether "lower" or "higher" values are better.
-        margin: the equivalence margin, such as "1%" or 0.2. None means that there is no margin.
+        margin: the equivalence margin, such as "1%" or 0.2. With None, no verdict can be "no
+            difference".
         pair: the column by which rows are paired. Two rows of different arms form a pair if they
             have the same value in this column.
         baseline: the arm to compare the others with. The default is the first arm.
@@ -105,9 +106,9 @@ def figure(experiment: str, *, outputs: str | Path = "outputs") -> Figure:
 def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFrame:
     """Return the runs that a sweep would train: a row for each (experiment, arm, point, seed).
 
-    The columns are those of `table` and the column `flops`, the training FLOPs of each run. If an
-    experiment tunes a key such as the learning rate, the trials are rows of the experiment
-    `<experiment>_trials`. This function trains nothing and writes no record.
+    The columns are those of `table` and `flops`, the training FLOPs of each run. If an experiment
+    tunes a key such as the learning rate, the rows with the experiment `<experiment>_trials` are
+    the runs that find its best value. This function trains nothing and writes no record.
 
     Args:
         overrides: the arguments of `python sweep.py -m`, such as `["experiment=fig1",
@@ -143,12 +144,14 @@ def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFr
 
 
 def sweep(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFrame:
-    """Train the unfinished runs of a plan, print progress, and return the plan.
+    """Plan a sweep, train its unfinished runs, print progress, and return a table of all its runs.
 
     This function runs `python sweep.py -m` with these overrides. After an interruption, call it
-    again to continue the saved runs. The result has the same rows as that of `plan`. Its columns
-    `state` and `reason` show which runs failed. With `hydra.sweeper.decide=true`, the sweep adds
-    seeds in later rounds. The result does not list the added seeds, but `table(experiment)` does.
+    again to continue the saved runs.
+
+    The returned table has the same rows as `plan(overrides)`. Its columns `state` and `reason` show
+    which runs failed. With `hydra.sweeper.decide=true`, the sweep adds seeds in later rounds.
+    `table(experiment)` has rows for these, but the returned table does not.
 
     Raises:
         UserError: the plan is invalid. Nothing was trained.
@@ -223,10 +226,10 @@ def _frame(collected: Table) -> DataFrame:
         measured = {key: row.get(key) for key in collected.columns}
         config = collected.files[row["run"]].config
         settings = {key: plain(value) for key, value in config.items()}
-        # Fill empty cells from the config.
+        # Let the config fill the empty cells of the table.
         known = {key: value for key, value in measured.items() if value is not None}
-        # An arm that varies no key has a single point, without a name. Use "" instead of None,
-        # because `DataFrame.groupby` drops rows with None.
+        # If an arm varies no key, the name of its only point is None. Use "" instead, because
+        # `DataFrame.groupby` drops rows with None.
         rows.append({**measured, **settings, **known, "point": row["point"] or ""})
     return pd.DataFrame(rows)
 

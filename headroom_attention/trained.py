@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from tasks.data import TaskData
     from tasks.module import TaskModule
 
-# `Run.attention` returns the weights on this many rows. Training uses the same number to measure
-# the rank and entropy of heads (MEASURED_ROWS of tasks/lm1b/heads.py).
+# `Run.attention` returns the weights on this many rows by default. The rank and entropy of heads
+# are measured on the same number of rows (MEASURED_ROWS in tasks/lm1b/heads.py).
 MAPPED_ROWS = 4
 
 
 def run(id: str, *, outputs: str | Path = "outputs") -> Run:
-    """Return a run.
+    """Return the run with this id or name.
 
     Args:
         id: the run's id, as in the column `run` of a table, or the name that the command `status`
@@ -64,9 +64,8 @@ def runs(
 
     Args:
         experiment: the name of the experiment. None means all experiments.
-        where: the wanted value of each config key, such as `{"model.heads": [4, 8], "seed": 0}`. If
-            a wanted value is a list, a set or a column of a table, a run matches if its own value
-            is one of the elements.
+        where: the wanted value of each config key, such as `{"model.heads": [4, 8], "seed": 0}`. A
+            list, a set or a column of a table means that any of its elements matches.
         outputs: the outputs folder.
 
     Raises:
@@ -153,8 +152,8 @@ class Run:
         """Return the run's task, a `LightningModule` that `pl.Trainer` can fit and test.
 
         If the run is finished, the module has the trained weights. Otherwise, it has the random
-        weights with which training starts. If the run starts from the weights of a parent run, the
-        module loads those when `pl.Trainer` begins to fit it.
+        weights with which training starts. If such a run has a parent, the module loads the
+        parent's weights when `pl.Trainer` begins to fit it.
 
         Args:
             changes: new values of config keys, such as `{"trainer.steps": 500}`.
@@ -321,11 +320,15 @@ def heads_by_layer(
     """Join attention weights into one tensor per layer, with the heads in the order of `head_size`.
 
     A layer with heads of several sizes computes the weights of each size separately, the smallest
-    size first. If a variant computes several attention maps per head, the maps of a layer stay in
-    the order of computation.
+    size first. If an attention variant computes several attention maps per head, the maps of a
+    layer stay in the order of computation.
 
     Args:
-        parts: attention weights of the shape (B, heads, T, T), in the order of computation.
+        parts: the weights of each computation, of shape (B, heads, T, T), in order.
+        layers: the number of layers.
+        heads: the number of heads per layer.
+        head_size: the size of all heads, or a list with an entry for each layer. An entry is the
+            size of the layer's heads, or a list of their sizes.
 
     Returns:
         One tensor per layer, or [] if `parts` cannot be joined into `layers` tensors of equal size.
@@ -345,7 +348,7 @@ def heads_by_layer(
     if not isinstance(head_size, int) and maps == heads:
         for place, sizes in enumerate(head_size):
             if not isinstance(sizes, int):
-                # The weights are sorted by head size. order_H has the position of each head there.
+                # The weights are sorted by head size. order_H[h] is the position of head h there.
                 order_H = torch.tensor(sizes).argsort(stable=True).argsort()
                 found[place] = found[place].index_select(1, order_H)
     return found

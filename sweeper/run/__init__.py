@@ -1,1 +1,1 @@
-"""The package that executes runs: the schedule, its backends, the watchdog and the display."""
+"""The package that executes runs: the schedule, its backends and the watchdog."""

@@ -113,7 +113,9 @@ class Backend(Protocol):
         return ""
 
     def start(self, run: Path, slot: int) -> Any:
-        """Start a run and return the handle of its job, any object that equals no other handle.
+        """Start a run and return the handle of its job.
+
+        A handle may be any object, but must differ from all other handles.
 
         Args:
             run: the directory of the run.
@@ -127,7 +129,8 @@ class Backend(Protocol):
     def grant(self, job: Job, free: Sequence[int]) -> int | None:
         """Return the slot to start a run in, or None if the run has to wait.
 
-        The schedule asks for one run after the other. While a run waits, no later run gets a slot.
+        The schedule calls this for one run after the other, in order of rank. If it returns None
+        for a run, the schedule does not ask for a slot for later runs.
         """
         return free[0] if free else None
 
@@ -146,12 +149,12 @@ class Backend(Protocol):
         return f"{START_LOG} in the run's folder"
 
     def devices(self, slot: int) -> str:
-        """Return the value of CUDA_VISIBLE_DEVICES for a slot. Return "" if it is unknown."""
+        """Return the value of CUDA_VISIBLE_DEVICES in a slot's jobs, or "" if it is unknown."""
         return ""
 
     def exit_reason(self, job: Any) -> str:
         """Return why the run of an ended job must not start again, or "" if it may start again.
 
-        For example, the user cancelled the job with scancel.
+        An example of a reason is that the user cancelled the job with scancel.
         """
         return ""

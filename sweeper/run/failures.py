@@ -60,7 +60,7 @@ class Breaker:
     def failed(self, run: str, status: Status) -> None:
         """Count the failure of a run that the schedule will not start again.
 
-        Trip if this is the last of `equal_failures` failures in a row with the same reason.
+        Trip after `equal_failures` failures in a row with the same reason.
         """
         if status.cause in OWN:
             return
@@ -106,10 +106,10 @@ class _Watched:
 class Watchdog:
     """A watchdog for running attempts. If an attempt hangs, `due` returns the signal to send.
 
-    A hanging process may still write heartbeats, for example if a library loops forever. So only
-    finished batches (`work` in the heartbeat) and changes of step and phase count as progress. A
-    hanging attempt first gets SIGUSR1, so that it writes the stack of each thread to its log. Then
-    it gets SIGTERM, and `grace_s` seconds later SIGKILL.
+    Only finished batches (`work` in the heartbeat) and changes of step and phase count as progress.
+    Heartbeats do not, because a hanging process may still write them. A hanging attempt first gets
+    SIGUSR1, so that it writes the stack of each thread to its log. Then it gets SIGTERM, and
+    `grace_s` seconds later SIGKILL.
 
     Attributes:
         limit_s: the longest time without progress, in seconds. If batches are slow, the limit is

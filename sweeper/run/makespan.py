@@ -15,7 +15,7 @@ def makespan(
     """Return the seconds until all runs have ended.
 
     A waiting run can start when its parent has ended and a slot is free. If several runs can start,
-    the first one in `waiting` does.
+    the first of them in `waiting` gets the slot.
 
     Args:
         under_way: how many seconds each running job has left. There may be more jobs than slots.
@@ -55,7 +55,7 @@ def remaining(duration: Taken, share: float) -> float:
 
 
 def share_done(run: Run, steps: int) -> float:
-    """Return the fraction of its steps that a run has done.
+    """Return the fraction of a run's steps that are done. `steps` is the number of all its steps.
 
     If no process trains the run, count only the steps before its newest checkpoint.
     """

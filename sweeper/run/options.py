@@ -18,7 +18,7 @@ from sweeper.store.liveness import HEARTBEAT_SECONDS
 from sweeper.store.runs import Status
 
 LONGEST_WAIT_S = 600.0
-# A shorter limit for hanging runs could expire because a single heartbeat is late.
+# The least value of `hang_after_s`. A shorter one could expire because a single heartbeat is late.
 LEAST_S = 3 * HEARTBEAT_SECONDS
 # After a failure with one of these causes, another start may succeed. Runs are deterministic, so
 # any other failure would repeat.

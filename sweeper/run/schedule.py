@@ -54,11 +54,10 @@ class JobState:
             execute.
         handle: the backend's handle of the job. None while another sweep's process trains the run.
         own: whether this sweep has ever started the run.
-        before: the number of the newest attempt when this sweep last started the run. If this
-            attempt is still the newest when the job ends, the job began no attempt. 0 if there was
-            none.
+        before: the number of the newest attempt when this sweep last started the run, or 0 if there
+            was none. If no newer attempt exists when the job ends, the job began no attempt.
         tries: the number of starts since an attempt last reached a new highest step.
-        furthest: the highest step of any attempt.
+        furthest: the highest step that any attempt had reached when it ended.
         not_before: the earliest time of the next start.
         reason: why the run is in this phase, for messages.
         status: the status at the last poll. None while the run does not execute.
@@ -104,7 +103,10 @@ class StatusPoller:
         self._run = cache(self.store.run)
 
     def poll(self, states: Sequence[JobState]) -> bool:
-        """Update the status of each run in `states`. If it is too early, return False instead."""
+        """Update the status of each run in `states` and return True.
+
+        If the last update was too recent (see `interval_s`), do nothing and return False.
+        """
         now = time.monotonic()
         if now < self._due:
             return False
@@ -132,8 +134,8 @@ class Schedule:
         policy: the options of the sweep.
         changed: a callback with two arguments, the schedule and a job that changed its phase. The
             schedule also calls it every POLL_S seconds, with None instead of a job.
-        check_for_stop: a callback without arguments, which the schedule calls every POLL_S seconds.
-            It raises KeyboardInterrupt to stop the sweep.
+        check_for_stop: a callback without arguments, which the schedule calls as often. It raises
+            KeyboardInterrupt to stop the sweep.
         clock: a function that returns the time in seconds.
         spent_h: the device hours of earlier runs, which count against the budget.
         states: the state of each job, by run.
@@ -164,7 +166,8 @@ class Schedule:
         self.poller = StatusPoller(self.store, self.backend.poll_s)
         ordered = sorted(self.jobs, key=lambda job: (job.rank, -job.cost))
         self.states = {job.run: JobState(job) for job in ordered}
-        # The done parents outside the schedule. None stands for runs without a parent.
+        # Keep the parents that are done but not part of the schedule. The parent None is "done",
+        # so that runs without a parent may start.
         outside = {job.parent for job in ordered if job.parent not in self.states}
         self._done = {run for run in outside if run is None or self._is_done(run)}
 
@@ -184,9 +187,10 @@ class Schedule:
         return all(state.phase is Phase.DONE for state in self.states.values())
 
     def _start_jobs(self) -> bool:
-        """Start jobs until no slot is free. Return whether any jobs are still waiting.
+        """Start jobs until no slot is free. Return whether jobs are waiting that may start later.
 
-        Read the state of a waiting run only if there is a slot for it.
+        Read the state of a waiting run only if there is a slot for it. If the breaker has tripped,
+        start no job and return False.
         """
         if self.breaker.tripped:
             return False
@@ -224,9 +228,9 @@ class Schedule:
                 yield state
 
     def _free(self) -> list[int]:
-        """Return the free slots.
+        """Return the slots in which jobs can start.
 
-        The slot of a run that another sweep trains may be unknown. Leave out one slot for each such
+        If another sweep trains a run, its slot may be unknown. Reserve one free slot for each such
         run.
         """
         running = self._in(Phase.RUNNING)
@@ -236,7 +240,7 @@ class Schedule:
         return free[: max(0, len(free) - adopted)]
 
     def _adopt(self, state: JobState) -> None:
-        """Track a run that another sweep trains. Reserve the slot whose GPUs the run uses."""
+        """Track a run that another sweep trains. If a free slot has the run's GPUs, reserve it."""
         run = self.store.run(state.job.run)
         gpus = run.attempt(run.status().attempt).info().get("visible_gpus")
         taken = {other.slot for other in self._in(Phase.RUNNING) if other is not state}
@@ -318,7 +322,7 @@ class Schedule:
         """Move a job that ended to its next phase: done, failed, stopped, or waiting to restart."""
         status = self._final_status(state)
         if status.state is State.RUNNING:
-            # Another sweep's job trains the run, or the backend has lost this sweep's job.
+            # The run is alive: another sweep trains it, or the backend has lost this sweep's job.
             if state.handle is not None:
                 self._adopt(state)
             return
@@ -382,7 +386,7 @@ class Schedule:
                 return
 
     def _with_jobs(self) -> list[JobState]:
-        """Return the running runs that this sweep has started."""
+        """Return the states of the running jobs that this sweep has started."""
         return [state for state in self._in(Phase.RUNNING) if state.handle is not None]
 
     def _parent_phase(self, parent: str | None) -> Phase:

@@ -50,7 +50,7 @@ _FULL_OR_AWAY = re.compile(
     "|Zero Bytes|not responding|connection failure|standby|Transport endpoint",
     re.IGNORECASE,
 )
-"""The messages of sbatch if Slurm's queue is full, or if Slurm's controller does not answer.
+"""Matches the messages of sbatch if Slurm's queue is full, or if its controller does not answer.
 
 After such a message, a later submission may succeed.
 """
@@ -156,10 +156,10 @@ class SlurmBackend(Backend):
         return found
 
     def start(self, run: Path, slot: int) -> QueuedRun:
-        """Return the handle of a run.
+        """Start a run and return its handle.
 
-        If another sweep has submitted the run and its job is still queued, wait for that job.
-        Otherwise submit the run at the next call of `ended`.
+        If another sweep has submitted the run and its job is still in the queue, use that job.
+        Otherwise, the next call of `ended` submits the run.
         """
         path = run.resolve()
         started = QueuedRun(path, Resources.of_record(path))
@@ -168,7 +168,10 @@ class SlurmBackend(Backend):
         return started
 
     def _joined(self, run: QueuedRun) -> bool:
-        """If another sweep has queued a job for a run, let the run wait for it and return True."""
+        """Assign a run to the job that another sweep has queued for it.
+
+        Return False if there is no such job.
+        """
         last = read_object(job_file(run.path), keys=("job", "name"))
         if last is None:
             return False
@@ -460,10 +463,7 @@ def read_accounts(jobs: Collection[str]) -> dict[str, str]:
 
 
 def send(job: str, number: signal.Signals) -> None:
-    """Send a signal to the processes of a running job.
-
-    A pending job has no processes. SIGTERM and SIGKILL cancel it.
-    """
+    """Send a signal to the processes of a running job. SIGTERM and SIGKILL cancel a pending job."""
     name = number.name.removeprefix("SIG")
     choices = [[f"--signal={name}", "--state=RUNNING"]]
     if number in ENDS:
@@ -489,12 +489,14 @@ class NotNow(Exception):
 def refuse_shared(folder: Path) -> None:
     """Raise UserError if other users can write to a folder. Jobs execute code from it."""
     status = folder.stat()
+    is_own = status.st_uid == os.getuid()
     others_write = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    if status.st_uid != os.getuid() or others_write:
+    if others_write or not is_own:
         expected = (
             "a folder that only you may write to, since Slurm jobs run code from it"
         )
-        raise invalid_value("outputs", folder, expected, f"run `chmod go-w {folder}`")
+        remedy = f"run `chmod go-w {folder}`" if is_own else "choose a folder of yours"
+        raise invalid_value("outputs", folder, expected, remedy)
 
 
 def _submit(executor: Any, work: Sequence[Any]) -> list[str]:

@@ -25,7 +25,7 @@ def belongs(run: Path, name: str) -> bool:
     """Return whether the job with this name has to train a run.
 
     A run that was submitted twice belongs to the later job, so that two jobs never train the same
-    run. A finished run belongs to no job.
+    run. If the run is finished, return False.
     """
     job = read_object(job_file(run), keys=("name",)) or {}
     return job.get("name") == name and not (run / "result.json").exists()
@@ -106,8 +106,9 @@ class RunsWork:
         """Train a run and return its exit code, or 128 + n if the signal n ended it."""
 
         def ignore_notice() -> None:
-            # Before the time limit Slurm sends SIGUSR2 to every process of a job, which would kill
-            # the command. In the parent process, submitit handles it by calling `checkpoint`.
+            # Before the time limit, Slurm sends SIGUSR2 to every process of a job. It would kill
+            # the run's process, so ignore it there. In the parent process, submitit handles it by
+            # calling `checkpoint`.
             signal.signal(signal.SIGUSR2, signal.SIG_IGN)
 
         command = [sys.executable, "-m", "tasks.train", run]
@@ -117,8 +118,8 @@ class RunsWork:
         return self._wait(self._process)
 
     def _wait(self, process: subprocess.Popen[bytes]) -> int:
-        # `checkpoint` may interrupt this thread here and wait for the same process. That would
-        # deadlock with process.wait(), which holds a lock.
+        # `checkpoint` may interrupt this thread here and wait for the same process. process.wait()
+        # holds a lock and would then deadlock, so call os.waitpid instead.
         code = os.waitstatus_to_exitcode(os.waitpid(process.pid, 0)[1])
         process.returncode, self._process = code, None
         return code if code >= 0 else 128 - code

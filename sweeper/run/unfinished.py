@@ -40,7 +40,7 @@ def train(outputs: Path, *, slots: int | None = None, jobs_per_device: int = 1) 
     store = RunStore(outputs)
     runs = [store.run(id) for id in store.ids()]
     if not runs:
-        remedy = "plan runs with hydra.sweeper.plan_only=true, or name their folder"
+        remedy = "plan runs with hydra.sweeper.plan_only=true, or name another folder"
         raise invalid_value("outputs", outputs, "a folder with planned runs", remedy)
     store.check_writable()
 

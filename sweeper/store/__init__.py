@@ -1,7 +1,7 @@
 """The files of an outputs folder: their formats, atomic writes, attempts and liveness.
 
     outputs/runs/<id>/
-        run.json             the record: id, config, size, names; written once
+        run.json             the record: id, config, size, names; written when the run is planned
         micro_batches.json   the number of micro-batches; written if the run runs out of GPU memory
         attempts/0001/       an attempt; only the process that claimed it writes here
             attempt.json     number, folder, process (host, pid, ...), resumed_from, ...

@@ -1,8 +1,8 @@
 """Find claims, margins and error rates that were chosen after results were known.
 
-This module calls each claim, margin and error rate a term. When a plan is the first to contain a
-term, the plan lists the runs that were done before. The command `forget` moves plans to
-`history.jsonl`, where they still count.
+Here, a claim, a margin or an error rate is called a term. The first plan that contains a term lists
+the runs that were already done. Plans that the command `forget` has moved to `history.jsonl` count
+as well.
 """
 
 import json
@@ -29,11 +29,12 @@ class Asked:
 
     Attributes:
         runs: the ids of the runs of the experiment's points.
-        claims: (claim, metric) pairs. The metric decides the claim.
+        claims: (claim, metric) pairs, for each metric by which a claim is judged.
         terms: the claims, margins and error rate as strings (see `terms_of`).
         late: for each term that was chosen after results were known, the ids of the runs that were
-            done before (see `late_terms`).
-        done: the ids of the runs that were done when `forget` removed the plan, else empty.
+            already done (see `late_terms`).
+        done: the ids of the finished runs that `forget` removed with the plan. Empty for a plan
+            that was not removed.
     """
 
     runs: frozenset[str]
@@ -82,7 +83,8 @@ def asked_in(outputs: Path) -> list[Asked]:
     """Return the claims, margins and error rate of each experiment of each plan, oldest first.
 
     Plans that the command `forget` removed come before the present plans. `forget` can also remove
-    runs without a plan. Each such command adds an Asked without claims to the start of the list.
+    a single run and no plan. For each such command, the start of the list has an Asked without
+    claims. Its `runs` and `done` contain the run if it was finished.
     """
     history = [*_forgotten(outputs)]
     alone = [
@@ -99,15 +101,15 @@ def asked_in(outputs: Path) -> list[Asked]:
 def late_terms(
     own: Asked, known: Sequence[Asked], done: Callable[[str], bool]
 ) -> Terms:
-    """Return the claims, margins and error rate that were chosen after some runs were done.
+    """Return the terms of an experiment that were chosen after some of its runs were done.
 
     Args:
-        own: one experiment of the plan.
-        known: the experiments of all earlier plans, oldest first.
+        own: the experiment, in a new plan.
+        known: all experiments of all earlier plans, oldest first.
         done: a function that takes the id of a run and returns whether the run is done.
 
     Returns:
-        For each of these terms, the ids of the runs that were done before it was chosen.
+        The ids of the runs that were already done when a term was chosen, by term.
     """
     before = [one for one in known if one.runs & own.runs]
     forgotten = frozenset().union(*(one.done for one in before))
@@ -125,9 +127,9 @@ def late_terms(
 
 
 def shared_claims(own: Asked, known: Sequence[Asked]) -> list[tuple[str, str]]:
-    """Return the claims of other experiments on the runs of `own`, as (claim, metric) pairs.
+    """Return the claims of all experiments that share runs with `own`, as (claim, metric) pairs.
 
-    Leave out claims that `own` has as well.
+    Leave out the claims of `own` itself.
     """
     every = {pair for one in known if one.runs & own.runs for pair in one.claims}
     return sorted(every - own.claims)
@@ -143,9 +145,10 @@ def note_forgotten(
 
     Args:
         outputs: the outputs folder.
-        name: the argument of `forget`.
-        forgotten: the removed plans. If there are none, append one line that has only `done`.
-        done: the ids of the runs that were done.
+        name: the argument of `forget`, such as "fig1".
+        forgotten: the removed plans. If `forget` removes a single run, there are none. Then append
+            one line without experiments.
+        done: the ids of the finished runs that `forget` removes. Each line lists them.
     """
     when = datetime.now(UTC).isoformat(timespec="seconds")
     path = outputs / HISTORY

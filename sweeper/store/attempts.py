@@ -25,7 +25,7 @@ from sweeper.store.liveness import (
 )
 from sweeper.store.metrics import MetricsWriter, spell_float
 
-START_LOG = "start.log"  # a file in the run's folder
+START_LOG = "start.log"  # in the run's folder: a job's output before its attempt begins
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 # The values of CUDA_VISIBLE_DEVICES that hide all GPUs. Slurm sets NoDevFiles.
 NO_GPUS = ("", "-1", "NoDevFiles")
@@ -72,7 +72,8 @@ class Cause(StrEnum):
     DATA = "data"
     HANG = "hang"
     CRASH = "crash"
-    KILLED = "killed"  # the process left no exit.json, or one of its ranks was killed
+    # No exit.json was written, or one of several processes that trained the run was killed.
+    KILLED = "killed"
     # Readers use this if exit.json says `done`, but there is no result.json.
     NO_RESULT = "no_result"
 
@@ -157,7 +158,7 @@ class Attempt:
         return files.read_object(self.path / "exit.json", keys=("cause",))
 
     def discard_leftovers(self) -> None:
-        """If the attempt's process is dead, remove its incomplete checkpoints to free the disk."""
+        """If the attempt's process is dead, free disk space: remove its incomplete checkpoints."""
         with suppress(UserError):
             if alive(self.info()) is False:
                 for path in self.checkpoint_files():
@@ -181,9 +182,9 @@ class Attempt:
         return living and not self._copied(info) and self.exit() is None
 
     def _copied(self, info: Mapping[str, Any]) -> bool:
-        """Return whether this folder is a copy, so that the attempt's process writes elsewhere."""
-        # attempt.json names the folder in which the process writes. If that folder is gone, this
-        # folder was moved and is no copy.
+        """Return whether this folder is a copy of the folder in which the process writes."""
+        # attempt.json names the folder in which the process writes. If that folder does not exist,
+        # it was moved here, so this folder is no copy.
         with suppress(OSError):
             return bool(alive(info)) and not self.path.samefile(info["folder"])
         return False
@@ -194,10 +195,10 @@ def claim_attempt(
 ) -> Attempt:
     """Create a new attempt in `folder` and return it. Only this process may write to the attempt.
 
-    Its number follows the numbers of the `earlier` attempts. First create its directory under a
-    temporary name. Then rename it, so that every visible attempt has an attempt.json. If another
-    process has claimed the number, renaming fails, since the directory of that process is not
-    empty. Then try the next number.
+    The attempt gets the next number after the `earlier` attempts. Its directory is prepared under a
+    temporary name and then renamed, so that every visible attempt has an attempt.json. If another
+    process has taken the number, renaming fails, because that process's directory is not empty.
+    Then the next number is tried.
     """
     files.make_directory(folder)
     prepared = folder / f".claim.{secrets.token_hex(8)}.tmp"

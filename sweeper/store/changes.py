@@ -1,9 +1,9 @@
 """Find source files that changed since a run was trained.
 
-A run depends on the training loop, on the modules of its task, architecture and attention variant,
-and on all modules in models/ and tasks/ that these import. A run whose config names a plugin also
-depends on the plugin's whole package. Changes of comments, docstrings and formatting do not count.
-outputs/code has a copy of the code that trained each run.
+A run depends on the training loop, on the modules of its task, architecture, attention variant and
+optimizer, and on all modules in models/ and tasks/ that these import. A run whose config names a
+plugin also depends on the plugin's whole package. Changes of comments, docstrings and formatting do
+not count. outputs/code has copies of the code that trained runs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def state_of_files(files: Files, named: Named) -> State | None:
 
     Args:
         files: the files of models/ and tasks/, and of the plugins that the config names.
-        named: what the run's config names (see `registry.named_by`).
+        named: the modules that the run's config names (see `registry.named_by`).
     """
     starts = [*STARTS]
     for kind, name in named:
@@ -56,9 +56,9 @@ def state_of_files(files: Files, named: Named) -> State | None:
 
 
 def state_of_imports(files: Files, starts: Iterable[str]) -> State:
-    """Return the digests of the files `starts`, and of all files that they import.
+    """Return the digests of the files `starts`, and of all files that they import, also indirectly.
 
-    Paths that are not in `files` are skipped.
+    Skip paths that are not in `files`.
     """
     waiting, found = [*starts], dict[str, str]()
     while waiting:
@@ -76,7 +76,10 @@ Imports = Sequence[tuple[int, str]]
 
 @functools.cache  # different versions of the code share most files
 def _parsed(source: bytes) -> tuple[str, Imports]:
-    """Return the digest of the syntax tree of a file without its docstrings, and its imports."""
+    """Return a digest of a source file, and its imports.
+
+    The digest is that of the syntax tree without docstrings.
+    """
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -99,7 +102,10 @@ def _parsed(source: bytes) -> tuple[str, Imports]:
 
 
 def _imported(importer: str, imports: Imports) -> Iterator[str]:
-    """Yield the paths in models/ and tasks/ that a file may import, even if they do not exist."""
+    """Yield the paths in models/ and tasks/ that the imports of the file `importer` may mean.
+
+    Some do not exist: `from models.mask import x` may mean a file models/mask/x.py or a function.
+    """
     for level, name in imports:
         package = importer.split("/")[:-level] if level else []
         parts = [*package, *filter(None, name.split("."))]

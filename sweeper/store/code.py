@@ -1,8 +1,8 @@
 """The code that trains runs: its files, its commit, and the digest of each part.
 
-A part is a folder of models/ or tasks/, or the package of a plugin. A run depends neither on other
-tasks nor on the code that plans sweeps or draws figures. Queued jobs execute a copy of the code in
-outputs/code/<digest>, so that edits of the checkout do not affect these jobs.
+A part is a folder of models/ or tasks/, or the package of a plugin. A run does not depend on tasks
+other than its own, or on the code that plans sweeps and draws figures. Queued jobs execute a copy
+of the code in outputs/code/<digest>, so that edits of the checkout do not affect these jobs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sweeper.store.identity import digest_of
 from sweeper.store.registry import ROOT, Kind, Named
 
 DISTRIBUTION = "headroom-attention"
-# Each copy of the code has this file. It lists the revisions that have the same code, newest first.
+# A file in each copy of the code. It lists the revisions whose code equals the copy, newest first.
 REVISION = "REVISION"
 
 TRAINS = ("models", "tasks")
@@ -42,7 +42,8 @@ BESIDE = tuple(
 _NO_PARTS = ("tasks/size_server/", "tasks/export/")
 
 
-@dataclass(frozen=True, eq=False)  # equal by identity, so that it can be hashed
+# With eq=False, instances are hashed by identity. The dict `files` itself cannot be hashed.
+@dataclass(frozen=True, eq=False)
 class Code:
     """The source files that jobs execute.
 
@@ -56,7 +57,7 @@ class Code:
 
     @classmethod
     def read(cls, root: Path = ROOT) -> Code:
-        """Read the source files below `root`."""
+        """Read the source files in FOLDERS and BESIDE, which are paths relative to `root`."""
         paths = [*sources(root, FOLDERS), *(root / name for name in BESIDE)]
         return cls(
             root,
@@ -90,7 +91,7 @@ class Code:
     def recorded(self, named: Named) -> dict[str, Any]:
         """Return the keys of attempt.json that say which code trains a run.
 
-        `named`: what the run's config names (see `registry.named_by`).
+        `named`: the modules that the run's config names (see `registry.named_by`).
         """
         packages = [made for one in named if (made := registry.made_of(*one))]
         parts = self.parts(dict(named)[registry.TASKS], packages)
@@ -115,9 +116,8 @@ class Code:
         return f"{commit}{dirty}" if commit else "unknown"
 
     def _git(self, *words: str) -> str:
-        # In a container, the checkout may belong to another user. git then reads it only if
-        # `safe.directory` names it. Ignore the user's settings and environment variables for git,
-        # which may change the output or name another repository.
+        # Ignore the user's settings and environment variables for git, which may change the output
+        # or name another repository.
         others = {
             name: value
             for name, value in os.environ.items()
@@ -128,6 +128,8 @@ class Code:
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_SYSTEM": os.devnull,
         }
+        # In a container, the checkout may belong to another user. git then reads it only if
+        # `safe.directory` names it.
         safe = f"safe.directory={self.root.resolve()}"
         git = ["git", "--no-optional-locks", "-c", safe, "-c", "core.fsmonitor=false"]
 
@@ -154,14 +156,14 @@ def sources(root: Path, folders: Iterable[str]) -> list[Path]:
 
 @functools.cache
 def loaded_code() -> Code:
-    """Return the current code. It is read once per process. Forked processes inherit it."""
+    """Return the current code. The first call reads it. Forked processes inherit the result."""
     return Code.read()
 
 
 def differing(states: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the parts whose digests differ. Each state maps parts to digests.
+    """Return the parts whose digests differ between states, sorted.
 
-    A state that lacks a part does not count as different.
+    Each state maps parts to digests. If a state lacks a part, compare the other states.
     """
     parts = sorted({part for state in states for part in state})
     return [
@@ -172,8 +174,8 @@ def differing(states: Sequence[Mapping[str, str]]) -> list[str]:
 def needed(code: Code, named: Iterable[tuple[Kind, Any]]) -> dict[str, bytes]:
     """Return the content of the files that jobs execute, by path.
 
-    These are the files of `code` and the packages of plugins. `named` has the kinds and names of
-    all modules that the configs of the jobs name.
+    These are the files of `code`, and the packages of the plugins that the jobs use. `named` has a
+    (kind, name) pair for each module that a config of the jobs names.
     """
     files: dict[str, bytes] = {}
     for kind, name in named:
@@ -182,10 +184,10 @@ def needed(code: Code, named: Iterable[tuple[Kind, Any]]) -> dict[str, bytes]:
 
 
 def pin(outputs: Path, code: Code, configs: Iterable[Mapping[str, Any]]) -> Path:
-    """Copy the code for jobs with these configs to a folder of outputs/code. Return the folder.
+    """Copy the code for jobs with these configs to a folder in outputs/code. Return the folder.
 
-    If the folder exists, check its files and remove bytecode. Raise UserError if it contains other
-    code or a link.
+    If an earlier sweep has copied the same code, return its folder. Remove bytecode from the
+    folder. Raise UserError if a file was changed, or if the folder contains other code or a link.
     """
     files = needed(
         code, {one for config in configs for one in registry.named_by(config)}
@@ -233,7 +235,7 @@ def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _check_others(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Remove bytecode from `folder`, since it may differ from the source.
+    """Remove bytecode from `folder`, because it may differ from the source.
 
     Raise UserError if the folder has a link, or code that is not in `files`.
     """
@@ -249,9 +251,12 @@ def _check_others(folder: Path, files: Mapping[str, bytes]) -> None:
                 f"{sanitize(path)} is not part of the code that was copied to this folder. Delete "
                 "the file, and repeat the command."
             )
-        path.unlink(missing_ok=True)  # running jobs write it again
+        path.unlink(missing_ok=True)  # harmless to running jobs: Python writes it again
 
 
 def revisions(folder: Path) -> list[str]:
-    """Return the revisions (see `Code.revision`) whose code is in `folder`, newest first."""
+    """Return the revisions whose code equals the copy in `folder`, newest first.
+
+    See `Code.revision`.
+    """
     return (read_bytes(folder / REVISION) or b"").decode().splitlines()

@@ -13,13 +13,13 @@ class UserError(Exception):
 
 
 class Faults(list[UserError]):
-    """A list of the errors of items, such as runs, that a command skipped."""
+    """A list with an error for each item, such as a run, that a command had to skip."""
 
     @contextmanager
     def of(self, name: str) -> Iterator[None]:
-        """Append the error that the block raises to this list. The error names the item `name`.
+        """Catch an error of the block, and append a UserError that names the item `name`.
 
-        Users may have edited the files of the item, so the block can raise errors of many types.
+        Catch errors of many types, because users may have edited the files of the item.
         """
         try:
             yield
@@ -43,9 +43,9 @@ class Faults(list[UserError]):
 
 
 def collect_errors(faults: Faults | None, name: str) -> AbstractContextManager[None]:
-    """Return a context manager that appends the error of the item `name` to `faults`.
+    """Return a context manager that catches an error of the item `name` and adds it to `faults`.
 
-    If `faults` is None, the context manager does not catch the error.
+    If `faults` is None, the context manager catches nothing.
     """
     return nullcontext() if faults is None else faults.of(name)
 

@@ -1,7 +1,7 @@
 """Atomic writing and checked reading of files. A reader sees a complete file or none.
 
-Users may edit files, and names in files become paths. So `child` checks a name, `read_object`
-checks a file against a schema, and `read_versioned` also verifies the format and the checksum.
+`child` checks a name before it becomes part of a path. `read_object` checks the content of a file
+against a schema, because users may edit files. `read_versioned` also verifies the checksum.
 """
 
 import errno
@@ -25,7 +25,8 @@ from sweeper.store.errors import UserError, invalid_value, sanitize
 
 FORMAT = 1
 T = TypeVar("T")
-CHECKSUM = "sha256"  # the value of this key is the digest of all other keys of a file
+# The key of a file's checksum, which is the sha256 of all other keys and values.
+CHECKSUM = "sha256"
 
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # names that are safe in paths
 
@@ -36,7 +37,7 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def child(root: Path, name: str) -> Path:
-    """Return the path `root/name`. Call this wherever a name becomes a path.
+    """Return the path `root/name`, for a name that comes from a user or from a file.
 
     Raise UserError if `name` does not match PLAIN, or if it is a symbolic link in `root`.
     """
@@ -54,8 +55,12 @@ def child(root: Path, name: str) -> Path:
 def make_directory(path: Path, mode: int = 0o700) -> None:
     """Create the folder `path` and its missing parents, and flush them to disk.
 
-    By default, only the user may open the folders. Raise UserError if `path` is a symbolic link,
-    which would put files elsewhere.
+    Args:
+        path: the folder.
+        mode: the permissions of the new folders. By default, only their owner has access.
+
+    Raises:
+        UserError: `path` is a symbolic link, which would put files elsewhere.
     """
     if path.is_symlink():
         remedy = "remove the link, or link the whole outputs folder instead"
@@ -87,8 +92,16 @@ def new_file(
 ) -> Iterator[int]:
     """Yield the descriptor of a temporary file, and rename the file to `path` after the block.
 
-    If the block fails, `path` is unchanged. If `durable` is True, flush the file before renaming.
-    Raise FileExistsError if `path` exists and `replace` is False.
+    If the block fails, `path` is unchanged.
+
+    Args:
+        path: the path of the complete file.
+        replace: whether to replace an existing file.
+        durable: whether to flush the file to disk before it gets its name.
+        mode: the permissions of the file.
+
+    Raises:
+        FileExistsError: `path` exists and `replace` is False.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
@@ -106,13 +119,13 @@ def new_file(
             try:
                 os.link(temporary, path)
             except FileExistsError:
-                # If the reply to a successful request is lost, an NFS client repeats the request,
-                # which then fails. In this case the temporary file has two links.
+                # An NFS client repeats a request if the reply was lost. The repeated request fails,
+                # although the first one created the link. Then the temporary file has two links.
                 if temporary.stat().st_nlink == 1:
                     raise
     except OSError as error:
-        # Name the file that the caller knows, also if only its descriptor was used.
-        # The text of an error without a number would be lost.
+        # The caller does not know the temporary file, so let the error name `path`. Leave errors
+        # without an errno as they are: with a file name, Python would no longer print their text.
         if error.errno and error.filename in (None, str(temporary)):
             error.filename = str(path)
         raise
@@ -194,9 +207,9 @@ def opened(path: Path) -> io.FileIO:
 
 
 def entries(folder: Path, *, folders: bool = False) -> list[str]:
-    """Return the names of the files in a folder, unsorted and without links.
+    """Return the names of the files in a folder, unsorted. Leave out symbolic links.
 
-    If `folders` is set, return the names of subfolders instead. A missing folder has no entries.
+    If `folders` is True, return the names of subfolders instead. Return [] if there is no folder.
     """
     try:
         with os.scandir(folder) as found:
@@ -210,9 +223,10 @@ def entries(folder: Path, *, folders: bool = False) -> list[str]:
 
 
 def read_bytes(path: Path, last: int | None = None) -> bytes | None:
-    """Return the content of a regular file, or only its `last` bytes. Return None if it is absent.
+    """Return the content of a regular file, or None if there is no file.
 
-    Raise OSError if the file cannot be read or is not regular, such as a symbolic link.
+    If `last` is given, return only the last `last` bytes. Raise OSError if the file cannot be read,
+    or is not a regular file, such as a symbolic link.
     """
     try:
         file = opened(path)
@@ -269,7 +283,10 @@ def read_object(
 def read_versioned(
     path: Path, *, keys: Collection[str] = (), schema: Any = dict
 ) -> dict[str, Any] | None:
-    """Return the object in a JSON file, as `read_object` does. Verify its format and checksum."""
+    """Return the object in a JSON file, as `read_object` does, but without its checksum.
+
+    Raise UserError also if the file has another format or a wrong checksum.
+    """
     value = read_object(path, keys=("format",))
     if value is None:
         return None
@@ -296,14 +313,14 @@ def load(path: Path, kind: type[T]) -> T | None:
 
 
 def verified(path: Path, value: dict[str, Any]) -> dict[str, Any]:
-    """Remove the checksum from `value` and return it.
+    """Verify and remove the checksum in `value`, the content of the file `path`. Return `value`.
 
-    Raise UserError if the checksum is missing or wrong. The message names the file `path`.
+    Raise UserError if the checksum is missing or wrong.
     """
     try:
         unchanged = value.pop(CHECKSUM, None) == sha256_of(value)
     except ValueError:
-        # Python parses a number that is too large for a float as inf, which is not valid JSON.
+        # A number is too large for a float. Python reads it as inf, which sha256_of refuses.
         unchanged = False
     if not unchanged:
         raise _unreadable(path, "it was changed after it was written")
@@ -355,9 +372,9 @@ def check_writable(outputs: Path) -> None:
     probe = outputs / f".probe.{secrets.token_hex(8)}.tmp"
     try:
         make_directory(outputs.resolve())
-        publish(probe, "probe")  # renames a file
+        publish(probe, "probe")  # writes and renames a file
         probe.unlink()
-        publish(probe, "probe", replace=False)  # links a file
+        publish(probe, "probe", replace=False)  # writes and hard-links a file
     except OSError as error:
         expected = (
             "a folder in which files can be written, renamed and hard-linked, but this failed "

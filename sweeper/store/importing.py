@@ -1,4 +1,4 @@
-"""Import plugins, whose code may print, block or exit, without harm to this process."""
+"""Import plugins without harm to this process, although their code may print, block or exit."""
 
 import importlib
 import os
@@ -12,7 +12,9 @@ SURVIVED = 83  # exit code of the forked process if the import succeeds
 
 
 def import_apart(module: str) -> ModuleType:
-    """Import a module without access to stdin and stdout, after a test in a forked process.
+    """Import a module without access to stdin and stdout, and return it.
+
+    First test the import in a forked process.
 
     Raises:
         ImportError: the import raises any error, ends its process, or takes more than LONGEST_S

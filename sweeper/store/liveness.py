@@ -57,7 +57,7 @@ def identity() -> dict[str, Any]:
 def alive(info: Mapping[str, Any]) -> bool | None:
     """Return whether the process with the identity `info` is alive.
 
-    Return None if the process runs on another machine or in another container.
+    Return None if this is unknown, because the process belongs to another machine or container.
     """
     here = identity()
     # Machines that were cloned from one image have the same machine id, but different boot ids.
@@ -100,13 +100,13 @@ def send(info: Mapping[str, Any], number: signal.Signals) -> bool:
 class Watcher:
     """A watcher that decides which attempts are alive.
 
-    An attempt on another machine counts as alive if its process or its heartbeat changed within the
-    last `lease` seconds. The watcher measures this time with its own monotonic clock, because wall
-    clocks and file times differ between machines. When it first sees an attempt, the attempt counts
-    as alive.
+    An attempt on another machine counts as alive while its heartbeat changes. It counts as dead
+    when the heartbeat was unchanged for `lease` seconds. The watcher measures this time with its
+    own monotonic clock, because wall clocks and file times differ between machines. When the
+    watcher first sees an attempt, the attempt counts as alive.
 
-    A watcher decides the same about the holder of a lock. The process changes when another process
-    takes the lock.
+    A watcher also decides whether the holder of a lock is alive, in the same way. If another
+    process takes the lock, the time begins again.
     """
 
     lease: float = LEASE_SECONDS
@@ -252,12 +252,12 @@ def _acquire(path: Path, watcher: Watcher) -> Path | None:
     number, newest = max(taken, default=(0, None))
     if newest is not None:
         # If the file is damaged, removed, or not visible yet, the holder is unknown. It counts as
-        # alive until the watcher has seen no change of the file for some time.
+        # alive until this has lasted for `watcher.lease` seconds.
         holder = read_heartbeat(newest) or {}
         if watcher.alive(str(newest), holder, holder):
             return None
-        # The holder may have released the lock before it ended. Then numbers start again at 1, and
-        # the next number would be a second lock.
+        # If the holder released the lock before it ended, its file is gone, and other processes
+        # count from 1 again. Then a file with the next number would be a second lock.
         if not newest.exists() or (read_heartbeat(newest) or {}) != holder:
             return None
     own = path.with_name(f"{path.name}.lock-{number + 1:04d}")

@@ -4,7 +4,10 @@ _UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "
 
 
 def short(value: float, digits: int = 4) -> str:
-    """Format a number for a table or an axis, such as `13.12M`, `512` or `0.25`."""
+    """Format a number with at most `digits` significant digits, such as `13.12M`, `512` or `0.25`.
+
+    Numbers from 10,000 get a unit prefix, such as k or M.
+    """
     # Round first, so that 999,999 becomes 1M and not 1000k.
     size = float(f"{abs(value):.{digits}g}")
     unit, letter = next((one for one in _UNITS if size >= max(one[0], 10_000)), (1, ""))

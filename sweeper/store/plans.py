@@ -60,7 +60,7 @@ class Plan(TypedDict, total=False):
 ERROR = 0.05
 """The default of `error`, the accepted probability that an experiment has any wrong verdict."""
 
-# Two plans with the same content may differ in these keys.
+# Plans count as equal if they differ only in these keys.
 _VOLATILE = ("format", "number", "estimate", "asked")
 
 
@@ -86,12 +86,12 @@ def write_plan(outputs: Path, plan: Mapping[str, Any]) -> Path:
 
 
 def changing_plans(outputs: Path) -> AbstractContextManager[None]:
-    """Return a lock, for commands that change plans or the records that plans need."""
+    """Return the lock that a command holds while it changes plans, or records of their runs."""
     return held(outputs / "plans")
 
 
 def path_of(outputs: Path, plan: Mapping[str, Any]) -> Path:
-    """Return the path of a plan."""
+    """Return the path of a plan's file, such as outputs/plans/0001.json."""
     return outputs / "plans" / f"{plan['number']:04d}.json"
 
 
@@ -151,7 +151,10 @@ def newest(outputs: Path) -> dict[str, dict[str, Any]]:
 
 
 def stem(name: str) -> str:
-    """Return the file name, without suffix, that an experiment's tables and figures have."""
+    """Return the file name, without suffix, of the tables and figures of the experiment `name`.
+
+    If `name` is too long or has unsafe characters, return a shortened name with a hash.
+    """
     if _PLAIN.fullmatch(name):
         return name
     letters = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:32]
@@ -183,12 +186,12 @@ def in_words(point: Mapping[str, Any]) -> str:
 def run_of_words(outputs: Path, words: str) -> str:
     """Return the id of the run that matches a description, such as `fig1/fixed heads=8 seed=0`.
 
-    `words` is a description that the command `status` prints. Users may leave words of it out, as
-    long as only one run matches. Raise UserError if no run or several runs match.
+    `words` is a description that the command `status` prints, or some of its words, as long as they
+    match only one run. Raise UserError if no run or several runs match.
     """
     name, slash, rest = words.partition("/")
     if not slash:
-        expected = "a description that begins with its experiment, such as 'fig1/heads=8 seed=0'"
+        expected = "a description that begins with an experiment, such as 'fig1/heads=8 seed=0'"
         raise invalid_value("run", words, expected, "add the experiment's name")
     wanted = {*rest.split()}
     found: set[str] = {
@@ -218,9 +221,10 @@ def open_run(given: str, outputs: Path) -> Run:
 def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the stored plans whose results `plan` would replace, by experiment.
 
-    The newest stored plan of an experiment is replaced if it has runs that `plan` lacks. If the
-    same command wrote it, `plan` must also have runs that the stored plan lacks. This is so if the
-    text or a yaml file has changed, but not in the first round of `decide`.
+    The newest stored plan of an experiment is replaced if some of its runs are not in `plan`. If
+    the same command wrote both plans, `plan` must also have new runs. It has some after an edit of
+    the training text or a yaml file, but not in the first round of a repeated sweep with `decide`,
+    which has fewer seeds than the stored plan.
     """
     found = {}
     for name, before in newest(outputs).items():
@@ -232,7 +236,10 @@ def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, dict[str, Any]
 
 
 def command_of(plan: Mapping[str, Any]) -> str:
-    """Return the command line that trains a plan's runs, so without `plan_only` and `dry_run`."""
+    """Return the command line that wrote a plan, as text.
+
+    Leave out `plan_only` and `dry_run`, so that the command trains the plan's runs.
+    """
     command = map(str, plan.get("command") or ())
     words = shlex.join(word for word in command if not _TRAINS_NOTHING.match(word))
     return words if words.startswith("python ") else f"python {words}"

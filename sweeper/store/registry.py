@@ -34,7 +34,8 @@ class Kind(NamedTuple):
     Attributes:
         word: what messages call such a module, such as "attention variant".
         group: the entry point group for plugins.
-        place: the path of such modules in Headroom. `<name>` stands for the name in a config.
+        place: the path of such modules in Headroom. `<name>` stands for the name in a config. If it
+            follows a colon, the name is that of a function in the file.
     """
 
     word: str
@@ -54,7 +55,7 @@ FIGURES = Kind("figure", "headroom.figures", "sweeper/results/figures/<name>.py"
 CLAIMS = Kind("claim", "headroom.claims", "sweeper/results/claims.py:<name>")
 BACKENDS = Kind("backend", "headroom.backends", "sweeper/run/backends/<name>.py")
 Named = tuple[tuple[Kind, Any], ...]
-"""The kinds and names of the modules that a config names."""
+"""A (kind, name) pair for each module that a config names."""
 
 CONF = "headroom.conf"
 """The entry point group for a plugin's config folder, which has the same subfolders as conf/."""
@@ -133,9 +134,10 @@ def class_of(kind: Kind, name: Any, key: str, base: type) -> type:
 
 
 def made_of(kind: Kind, name: Any) -> dict[str, str]:
-    """Return the name, package, version and sha256 of the plugin that registers a name.
+    """Describe the plugin that registers a name, by the keys name, package, version and sha256.
 
-    Return {} if the name is unknown or belongs to Headroom itself.
+    The value of the key `name` is for example "attention variant gated". Return {} if `name` is
+    unknown or belongs to Headroom itself.
     """
     plugin = _plugin(kind, name)
     if plugin is None:
@@ -170,9 +172,9 @@ def named_by(config: Mapping[str, Any]) -> Named:
 
 
 def files_of(kind: Kind, name: Any) -> dict[str, bytes]:
-    """Return the source and metadata files of the plugin that registers a name, by path.
+    """Return the content of a plugin's source and metadata files, by path.
 
-    Return {} if the name belongs to Headroom itself.
+    The plugin is the one that registers `name`. Return {} if `name` belongs to Headroom itself.
     """
     plugin = _plugin(kind, name)
     if plugin is None:
@@ -203,7 +205,8 @@ def folders_of_conf() -> dict[str, Path]:
                 if (ROOT / "conf" / name).exists():
                     raise UserError(
                         f"The plugin {entry.name} ({entry.value}) and Headroom's folder conf/ "
-                        f"both have a file {name}; rename or uninstall that of the plugin."
+                        f"both have a file {name}; rename the plugin's file, or uninstall the "
+                        "plugin."
                     )
     return found
 
@@ -219,7 +222,7 @@ def _registered(kind: Kind) -> dict[str, _Found]:
         if name in found:
             raise UserError(
                 f"{kind.word} {name}: {found[name].owner} and {one.owner} both register this "
-                f"name; rename the package's entry point in {kind.group}, or uninstall the package."
+                f"name; rename a package's entry point in {kind.group}, or uninstall the package."
             )
         found[name] = one
     return found

@@ -104,7 +104,7 @@ def _progress(heartbeat: Mapping[str, Any] | None) -> str:
 
 
 def lineage(run: Run, number: int) -> list[dict[str, Any]]:
-    """Return the content of attempt.json for an attempt and for those that it continued.
+    """Return the content of attempt.json for attempt `number` and for the attempts it continued.
 
     The oldest attempt comes first, and attempt `number` comes last.
     """
@@ -192,10 +192,10 @@ class Run:
         return int(said["micro_batches"]) if said else 1
 
     def halve_micro_batches(self, attempt: Attempt) -> int:
-        """Split batches into twice as many micro-batches as `attempt` did. Return the new number.
+        """Make the next attempt use twice as many micro-batches as `attempt`. Return their number.
 
-        The next attempt uses this number. Return 0 if each micro-batch of `attempt` already has a
-        single row. A second call for the same attempt changes nothing.
+        Return 0 if each micro-batch of `attempt` already has a single row. A second call for the
+        same attempt changes nothing.
         """
         asked = int(attempt.info().get("micro_batches", 1))
         most = (attempt.last_heartbeat() or {}).get("most_parts", 2 * asked)
@@ -270,12 +270,12 @@ class Run:
             return Status(State.FAILED, sanitize(error), 0)
 
     def history(self) -> list[dict[str, Any]]:
-        """Return one row of metrics for each step, in order.
+        """Return one row of metrics for each logged step, in order of steps.
 
-        The rows are merged from the attempt that finished the run, or else the newest attempt, and
-        the attempts that it continued. The rows of an attempt count only up to the step at which
-        the next one resumed. If several attempts have a value of a metric at a step, the newest
-        counts.
+        The last rows are those of the attempt that finished the run, or of the newest attempt if
+        the run is not done. Earlier rows are those of the attempts that it continued. Each attempt
+        provides rows up to the step at which the next one resumed. If two attempts logged a metric
+        at the same step, the row has the newer value.
         """
         result, attempts = self.result(), self.attempts()
         newest = attempts[-1].number if attempts else 0
@@ -324,7 +324,7 @@ class RunStore:
     _watcher: Watcher = field(default_factory=Watcher)
 
     def check_writable(self) -> None:
-        """Raise UserError if the outputs folder cannot be written."""
+        """Raise UserError if files cannot be written to the outputs folder."""
         files.check_writable(self.outputs)
 
     def full(self) -> bool:
@@ -365,15 +365,15 @@ class RunStore:
         return sorted(name for name in names if (folder / name / FILE).is_file())
 
     def freeze(self, record: Record) -> Run:
-        """Write the record of a run, or update the keys in it that cannot change a result.
+        """Write the record of a run. If the run has a record and is not done, update its config.
 
-        `record` checks the config against the hash in the id, so all other keys are equal. The
-        record of a finished run stays as it is.
+        The update changes only keys that cannot change a result, because the id contains a hash of
+        all other keys.
         """
         run = self.run(record.id)
         if not (run.path / FILE).is_file():
-            # make_directory refuses a symbolic link only in its argument, so call it for both
-            # folders.
+            # make_directory checks whether its argument is a symbolic link, but does not check the
+            # parents. So call it for both folders.
             files.make_directory(run.path.parent)
             files.make_directory(run.path)
             if record.save(run.path, replace=False):

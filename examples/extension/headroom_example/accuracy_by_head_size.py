@@ -10,7 +10,7 @@ from sweeper.results.table import Table
 
 
 def draw(table: Table) -> Figure:
-    """Draw the figure for a table whose points differ in head size."""
+    """Return the figure for a table whose points differ in head size."""
     curves = panel.Curves(table, points(table, table.metric))
     figure, [axes] = layout.panels(1)
     curves.draw(axes, "model.head_size")

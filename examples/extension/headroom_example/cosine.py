@@ -36,9 +36,9 @@ class CosineAttention(MultiHeadAttention):
         self.log_temperature = nn.Parameter(torch.full((heads,), math.log(temperature)))
 
     def forward(self, x_BTD: Tensor, mask_B1TT: Tensor | None = None) -> Tensor:
-        """Return the output of the layer, of the shape of x_BTD.
+        """Return the output of the layer, which has the shape of x_BTD.
 
-        The mask is True at (query, key) where the query may attend to the key.
+        `mask_B1TT` is True where a query may attend to a key. If it is None, all may.
         """
         qkv_BT3HP = self.qkv(x_BTD).unflatten(-1, (3, self.heads, self.head_size))
         q_BHTP, k_BHTP, v_BHTP = qkv_BT3HP.permute(2, 0, 3, 1, 4).unbind(0)

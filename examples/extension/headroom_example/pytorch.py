@@ -43,7 +43,8 @@ class PyTorchSection(Architecture):
 
     def build(self, vocabulary_size: int) -> PyTorchDecoder:
         if self.resolved_head_size != self.embedding_size / self.heads:
-            key, only = "model.head_size", "null, since PyTorch has no other size"
+            key = "model.head_size"
+            only = "null, since PyTorch's heads have the size embedding_size / heads"
             raise invalid_value(key, self.head_size, only, "leave it out")
         sizes = (self.embedding_size, self.heads, self.feedforward_size, self.dropout)
         layer = nn.TransformerEncoderLayer(*sizes, batch_first=True, norm_first=True)

@@ -1,4 +1,4 @@
-"""A task: look up a value by its key. How large must a head be for this?
+"""A task in which a model looks up values by their keys. How large must its heads be?
 
 The data are random pairs of keys and values, drawn at every step. Shapes: B rows, D embedding_size,
 T = 2 * pairs positions. The first D // 2 numbers of a vector hold a key, the others a value.
@@ -32,10 +32,11 @@ class RecallSection(TaskSection):
 
 
 class Pairs(TaskData):
-    """Rows of shape (T, D). The first half of a row holds pairs (key, value).
+    """The data of the task. A row has the shape (T, D).
 
-    The second half of a row holds the same keys in the same order, each with zeros instead of its
-    value. Keys lie on the unit sphere. The numbers of a value are 1 or -1.
+    The first half of a row's positions holds (key, value) pairs. The second half holds the same
+    keys in the same order, each with zeros instead of its value. Keys lie on the unit sphere. The
+    numbers of a value are 1 or -1.
     """
 
     section: RecallSection
@@ -113,7 +114,7 @@ class Recall(TaskModule):
         return {f"{split}/accuracy": sums["right"] / sums["of"]}
 
     def _answers(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the predictions in the second half of each row, and the values in the first."""
+        """Return the predicted values, from the second half of each row, and the true values."""
         asked = self(batch)[:, self.section.pairs :]
         return asked[..., self._key_size :], self._values(batch)
 
@@ -142,5 +143,5 @@ class Reader(nn.Module):
         return output_BTD
 
     def embedding_parameters(self) -> list[nn.Parameter]:
-        """Return an empty list, since the inputs are already vectors."""
+        """Return an empty list: there is no embedding, since the inputs are already vectors."""
         return []

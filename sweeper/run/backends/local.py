@@ -63,8 +63,8 @@ def _gpu_slots(gpus: list[str], devices: int, options: Options) -> list[str]:
         raise invalid_value("trainer.devices", devices, expected, remedy)
     firsts = range(0, len(gpus) - devices + 1, devices)
     groups = [",".join(gpus[first : first + devices]) for first in firsts]
-    # Runs take the slots in order. To spread the runs over the GPUs, list every group once before
-    # any group a second time.
+    # The first `options.slots` slots are used. To spread them over the GPUs, list every group of
+    # GPUs once before any group a second time.
     slots = groups * options.jobs_per_device
     if options.slots and options.slots > len(slots):
         expected = (
@@ -151,10 +151,11 @@ class LocalBackend(Backend):
 
 
 def visible_gpus() -> list[str]:
-    """Return the GPUs in CUDA_VISIBLE_DEVICES, or all GPUs if it is not set.
+    """Return the GPUs that runs may use, each as an entry for CUDA_VISIBLE_DEVICES.
 
-    GPUs are returned as UUIDs, because CUDA and nvidia-smi number GPUs differently. Numbers in
-    CUDA_VISIBLE_DEVICES are returned unchanged. Each MIG instance has its own UUID.
+    If the variable is set, these are its entries, with abbreviated UUIDs completed. Otherwise, they
+    are the UUIDs of all GPUs, with MIG instances instead of their GPU. UUIDs are used because CUDA
+    and nvidia-smi number GPUs differently.
 
     Ask nvidia-smi and not CUDA: after a process has initialized CUDA, its forked processes cannot
     use it.

@@ -238,8 +238,9 @@ def connected(address: str | None) -> ModuleType:
         ) from None
     except Exception as error:
         # If there is no cluster, Ray may raise an exception of any class.
+        typed = "null" if address is None else sanitize(address)
         raise UserError(
-            f"hydra.launcher.address={sanitize(address)}: Ray cannot be started or reached "
+            f"hydra.launcher.address={typed}: Ray cannot be started or reached "
             f"({sanitize(error, 160)}); set it to the address of a running cluster."
         ) from error
 
