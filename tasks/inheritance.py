@@ -14,11 +14,12 @@ from sweeper.store.errors import UserError, invalid_value
 def adapted(
     model: nn.Module, weights: Mapping[str, Tensor], heads: int
 ) -> dict[str, Tensor]:
-    """Return the weights of a run's parent, converted such that `model` can load them.
+    """Convert the weights of a run's parent, so that `model` can load them. Return the new weights.
 
     If a layer has collaborative attention in `model` and multi-head attention in the parent, the
-    parent's query and key weights are factorised (`models.factorise`). The factors may be
-    approximate if the size of the shared queries and keys is smaller than heads * head size.
+    parent's query and key weights are factorised (`models.factorise`). The factors are exact if
+    the size of the shared queries and keys is at least heads * head size. Otherwise they may be
+    approximate.
 
     Args:
         weights: the parent's weights.
@@ -44,14 +45,14 @@ def adapted(
 
 @torch.no_grad()
 def _draw_unused(made: CollaborativeAttention, fresh: CollaborativeAttention) -> None:
-    """Give unused coordinates the queries and mixing weights of a newly initialised layer.
+    """Give unused coordinates the query and mixing weights of a newly initialised layer.
 
-    The parent's factors do not use all shared coordinates. An unused coordinate has zero queries,
-    keys and mixing weights, so its gradients would be zero, too, and it would never learn. Its keys
-    stay zero, so that the outputs do not change.
+    The parent's factors may leave some shared coordinates unused. All query, key and mixing weights
+    of such a coordinate are zero, so their gradients would also be zero, and the coordinate would
+    never learn. Its key weights stay zero, so that the layer's outputs do not change.
 
     Args:
-        made: the layer to change, with the parent's factors.
+        made: the layer with the parent's factors. It is changed in place.
         fresh: the newly initialised layer.
     """
     unused_S = ~(made.query.weight.any(dim=1) | made.key.weight.any(dim=1))
