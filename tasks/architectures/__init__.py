@@ -1,4 +1,5 @@
-"""The architectures that tasks train.
+"""The architectures that tasks can train.
 
-Each module defines the schema of the config section `model` for one architecture.
+For one architecture each, the modules define the keys of the config section `model`, and build the
+model.
 """
