@@ -111,7 +111,7 @@ def differing(
 ) -> Iterator[tuple[str, Shape, Shape]]:
     """Yield (name, shape in `own`, shape in `others`) for each tensor whose two shapes differ.
 
-    The shape is None if the tensor is missing there.
+    A shape is None if the tensor is missing in that set.
     """
     for name in {**own, **others}:
         first, second = (

@@ -213,12 +213,11 @@ class PreparedData(TaskData):
                 return
             self._check_source()
             make_directory(folder)
-            for unfinished in folder.rglob(
-                ".*.tmp"
-            ):  # files that a killed process left
+            # Delete files that a killed process did not finish.
+            for unfinished in folder.rglob(".*.tmp"):
                 unfinished.unlink(missing_ok=True)
             self.make(folder)
-            self._check_source()  # the text may have changed meanwhile
+            self._check_source()  # again, because the text may have changed meanwhile
             write_digests(folder, self._code())
 
     def _check_source(self) -> None:

@@ -1,4 +1,4 @@
-"""Digests of prepared data, which show whether the files or the code have changed since."""
+"""Digests of prepared data and of the code that prepared them, which show later changes."""
 
 from __future__ import annotations
 

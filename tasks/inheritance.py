@@ -9,6 +9,7 @@ from models.attention.collaborative import CollaborativeAttention
 from models.attention.multi_head import MultiHeadAttention
 from models.factorise import factorise
 from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.numbers import plural
 
 
 def adapted(
@@ -78,8 +79,8 @@ def _parent(
     size = len(weights["qkv.weight"]) // (3 * heads)
     if (layer.heads, layer.head_size) != (heads, size):
         own = f"{layer.heads} of size {layer.head_size}"
-        expected = f"the parent's {heads} heads of size {size}, not {own}"
-        remedy = "copy the parent's section `model`"
+        expected = f"the parent's {plural(heads, 'head')} of size {size}, not {own}"
+        remedy = f"set model.heads={heads} and model.head_size={size}"
         raise invalid_value("model.heads", layer.heads, expected, remedy)
 
     width, biased = layer.query.in_features, "qkv.bias" in weights

@@ -45,7 +45,7 @@ class TaskModule(pl.LightningModule, ABC):
     models: ClassVar[tuple[type[nn.Module], ...]] = ()
     """The task can also train any architecture that builds a model of one of these classes."""
     measured: ClassVar[tuple[str, ...]] = ()
-    """The metrics that experiments may name, such as "test/loss". () allows any name."""
+    """The metrics that experiments may name, such as "test/loss". If empty, any name is allowed."""
     labels: ClassVar[tuple[str, ...]] = ()
     """The names of the tensors in a batch that `forward` must not read, such as "targets"."""
 
@@ -188,7 +188,7 @@ class TaskModule(pl.LightningModule, ABC):
         return functools.reduce(operator.add, means)
 
     def divisors(self, batch: Batch) -> list[Tensor]:
-        """Return the divisor of each term of the loss: its mean in `counts` over all ranks.
+        """Return the divisor of each term of the loss: the mean of its count over all ranks.
 
         A divisor is at least 1 / ranks.world(), so that a batch without targets causes no division
         by zero.

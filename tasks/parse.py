@@ -118,7 +118,7 @@ def recorded_config(run: Run) -> RunConfig:
     config = run.record().config
     if "optimizer" not in config:
         expected = "a trained run, not weights that were imported from a folder"
-        remedy = "use that folder, or a run that started from it"
+        remedy = "use that folder, or a run whose parent is this run"
         raise invalid_value("run", run.id, expected, remedy)
     missing = {
         f"{kind.word} {name}"
@@ -129,7 +129,9 @@ def recorded_config(run: Run) -> RunConfig:
         for made in attempt.info().get("packages", []):
             if made["name"] in missing:
                 package = f"{made['package']}=={made['version']}"
-                expected = f"the package {package}, which defines its {made['name']}"
+                expected = (
+                    f"the package {package}, which defines the run's {made['name']}"
+                )
                 raise invalid_value("run", run.id, expected, "install that package")
     return parse(config)
 

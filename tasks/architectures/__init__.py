@@ -1,5 +1,5 @@
 """The architectures that tasks can train.
 
-For one architecture each, the modules define the keys of the config section `model`, and build the
-model.
+Each module is for one architecture. It defines the keys of the config section `model`, and builds
+the model from them.
 """

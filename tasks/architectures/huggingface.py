@@ -55,8 +55,8 @@ ALWAYS = {
 class HuggingFaceSection(Architecture):
     """The section `model` for a model of `transformers`.
 
-    The section has its own keys for what most config classes of `transformers` have. Users set the
-    other keys of a config class in `options`.
+    The options that most config classes of `transformers` have in common are keys of this section.
+    All other options of a config class are entries of `options`.
     """
 
     # Some models fail on the meta device, because they read values of tensors or need autocast.

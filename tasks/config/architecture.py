@@ -110,7 +110,7 @@ class Architecture(Section, ABC):
     """The base class of the section `model`, with the keys that all architectures share."""
 
     counted_on: ClassVar[str] = "meta"
-    """The device on which FLOPs are counted. It is "cpu" if the model reads values of tensors."""
+    """The device on which FLOPs are counted: "cpu" if a model reads values of tensors."""
     name: str
     embedding_size: Annotated[int, whole(1, 65_536, 256)]
     heads: Annotated[int, whole(1, 65_536, 8)]

@@ -230,11 +230,9 @@ def _check_options(config: dict[str, Any], exported: dict[str, Any]) -> None:
     for key, value in (dict.fromkeys(absent, "(missing)") | config).items():
         if key in IRRELEVANT or (key in wanted and wanted[key] == value):
             continue
-        expected = "no such key, since our models do not support it"
+        expected = "no such key, since Headroom's models do not support it"
         if key in wanted:
-            expected = (
-                f"{spelled(wanted[key])}, since our model supports no other value"
-            )
+            expected = f"{spelled(wanted[key])}, since Headroom's model supports no other value"
         remedy = "choose another model, or correct config.json if it is wrong"
         raise invalid_value(key, spelled(value), expected, remedy)
 
@@ -258,7 +256,8 @@ def _read(path: Path, read: Callable[[str], Any]) -> Any:
 def _weights(folder: Path) -> dict[str, Tensor]:
     """Return the tensors in model.safetensors, except those with a suffix in DERIVED.
 
-    Old models call the weight and the bias of a LayerNorm gamma and beta. Rename them.
+    Old models call the weight and the bias of a LayerNorm gamma and beta. This function renames
+    them.
     """
     found = _read(folder / "model.safetensors", load_file)
     renamed = {

@@ -205,7 +205,8 @@ class Server:
                     self._answer(request, {"exited": code})
                 elif code:
                     text = f"the process that should answer exited with code {code}"
-                    self._answer(request, {"error": f"{text}; see its stderr."})
+                    remedy = "read its last lines above for the reason"
+                    self._answer(request, {"error": f"{text}; {remedy}."})
 
 
 def _result(work: Callable[[], Answer | None]) -> Answer | None:

@@ -21,7 +21,8 @@ from sweeper.store.files import canonical
 from tasks.config.architecture import KEY, WithAttention
 from tasks.training.causes import message_of
 
-# A short packed row to check, as the segment of each position. Segment 0 is padding.
+# The segment of each position in a short packed row. Variants are checked on this row. Segment 0 is
+# padding.
 _SEGMENTS = (1, 1, 1, 1, 2, 2, 2, 2, 0, 0)
 # Also check a row of 64 positions. A variant that computes in blocks may have faults that a row
 # shorter than a block does not show.
@@ -169,7 +170,7 @@ def _raised(name: str, error: Exception) -> Exception:
 
 
 def _rotation(layer: Any, segments: Sequence[int]) -> dict[str, Rotation]:
-    """Return {"rotation": ...}, the argument that a decoder with rotary positions passes."""
+    """Return {"rotation": ...}: the keyword argument that a decoder passes to `layer`."""
     positions_BT = torch.tensor(
         [[segments[:t].count(s) for t, s in enumerate(segments)]]
     )
@@ -191,7 +192,8 @@ def behaviour_fault(
 ) -> str | None:
     """Return a description of the first rule of the contract that a layer breaks, or None.
 
-    The description begins with what the rule expects. The rules:
+    The description begins with what the rule expects, for example "finite outputs, but some are NaN
+    or infinite". The rules:
 
     - Outputs are finite and have the shape of the inputs, and `head_measures` works.
     - An output depends only on positions that the mask allows, and not on other rows.
@@ -268,7 +270,8 @@ def _behaviour_faults(
             unrotated_BTD = layer(x_BTD, mask_B1TT)
             loaded_BTD = anew(x_BTD, mask_B1TT, **rotation)
         rounding = relative * float(y_BTD[0].abs().max())
-        moved_CT = (y_BTD[1:] - y_BTD[:1]).abs().amax(-1)  # (changed position, query)
+        # Shapes: C changed positions, T queries.
+        moved_CT = (y_BTD[1:] - y_BTD[:1]).abs().amax(-1)
         hidden_CT = (moved_CT > rounding) & ~mask_B1TT[0, 0].T[list(changed)]
         pairs = ((changed[row], query) for row, query in hidden_CT.nonzero().tolist())
         # Report later positions that change an output first, and then positions of other segments.

@@ -48,7 +48,8 @@ also divides its multiples.
 BUILT_FIRST = math.prod(map(len, NODES.values()))
 """Begin to interpolate after this many models of the same kind have been built.
 
-The grid for the interpolation requires as many models again, so it is not worthwhile for fewer.
+The grid for the interpolation requires as many models again. So the interpolation saves time only
+if there are more models.
 """
 BEYOND = 5
 """To check the polynomials, build a model whose dimensions are this multiple of the first's."""
@@ -61,7 +62,8 @@ class CountPolynomials:
     a kind are built. The counts of later models are interpolated.
 
     Args:
-        build: a function that builds the model of a config and counts, such as `counts`.
+        build: a function that builds the model of a config and returns its counts, such as
+            `counts`.
     """
 
     def __init__(self, build: Callable[[RunConfig], Counts]) -> None:

@@ -1,8 +1,8 @@
 """Training steps as CUDA graphs: one launch replays all kernels of a step.
 
-For a small step, launching the kernels one by one takes ten times as long as running them. A graph
-repeats kernels without running the Python code that launched them, which could give other results.
-So each graph is compared with an eager step before it is used.
+For a small step, launching the kernels one by one takes ten times as long as running them. A replay
+runs no Python code, so its results are wrong if a step depends on Python values that change. So
+each graph is compared with an eager step before it is used.
 """
 
 import warnings
@@ -48,7 +48,8 @@ class CapturedSteps:
 
         # All graphs read the learning rate from this tensor.
         self._rate = torch.zeros((), device=device)
-        # The graph of each batch shape that has occurred. It is None until the second such step.
+        # The graph of each batch shape that has occurred. It is None until the second step with
+        # this shape.
         self._captured: dict[Any, CapturedStep | None] = {}
         self._most_graphs = MOST_GRAPHS
 

@@ -70,9 +70,8 @@ class Job(RunContext):
         super().__init__(run, kind(path, Watcher()))
 
         self._begun = time.perf_counter()
-        self._reading_data = (
-            False  # True while errors are about the data, not the config
-        )
+        # True while a UserError would be about the data. Otherwise it is about the config.
+        self._reading_data = False
         self._over = threading.Event()
         # The file descriptor of the original stderr. `work` redirects stderr to the log.
         self._terminal = 2
@@ -277,10 +276,8 @@ class Job(RunContext):
         return code
 
     def _close_mirror(self, code: int) -> None:
-        mirror, self.mirror = (
-            self.mirror,
-            None,
-        )  # so that an error does not close it again
+        # Clear the attribute first, so that an error in `finish` cannot close the mirror again.
+        mirror, self.mirror = self.mirror, None
         if mirror is not None:
             mirror.finish(code)
 

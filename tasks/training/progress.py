@@ -103,8 +103,8 @@ class Recorder:
     def on_train_start(self, step: int) -> None:
         """Start the clocks. `step` is the step from which training continues, or 0.
 
-        If a validation is due at `step`, but the earlier attempt was interrupted before, validate
-        first.
+        If a validation is due at `step`, and the earlier attempt was interrupted before it could
+        validate, validate first.
         """
         self._validate(step)
         self._start = _clocks() - self.times
@@ -163,9 +163,8 @@ class Recorder:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._earlier = state_dict["losses"]
-        # If `validate_every` was 0 before and is positive now, or the reverse, ignore the saved
-        # validation. It is a loss on a few rows instead of metrics of the whole split, or the
-        # reverse.
+        # If `validate_every` was changed from 0 to a positive number, or back, ignore the saved
+        # validation, because it used other rows than the validations of this attempt.
         validation = state_dict["validation"]
         if bool(validation) == bool(self._trainer.validate_every):
             self.validation, self._validated = validation, state_dict["validated"]
@@ -208,7 +207,7 @@ class Recorder:
 
 
 def _clocks() -> np.ndarray:
-    """Return the current time and the time spent waiting for a processor, in seconds."""
+    """Return an array: the time, and how long this process waited for a processor, in seconds."""
     return np.array([time.perf_counter(), machine.waited_seconds()])
 
 

@@ -17,11 +17,10 @@ from sweeper.store.runs import Run
 from tasks.config.sections import LoggerSection
 from tasks.training.causes import message_of
 
+# The key under which Lightning logs the step to W&B, and W&B's tools look for it.
+STEP = "trainer/global_step"
 INIT_SECONDS = 20
 FINISH_SECONDS = 60
-STEP = (
-    "trainer/global_step"  # the key under which W&B's tools and Lightning log the step
-)
 
 FROM_AGENT = (
     "WANDB_SWEEP_ID",
