@@ -50,7 +50,9 @@ _checked: set[object] = set()
 
 
 def check(section: WithAttention, length: int = 0, precision: str = "32-true") -> None:
-    """Check the attention variant that `section` names, once for each size of its layers.
+    """Check the attention variant that `section` names, at each size that the layers have.
+
+    A size that has already been checked with the same options is skipped.
 
     Args:
         section: the section `model` of a run's config.
