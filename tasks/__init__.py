@@ -1,1 +1,1 @@
-"""The tasks, and the jobs that prepare their data and train models on them."""
+"""The tasks, such as `lm1b`, and the jobs that prepare their data and train models."""

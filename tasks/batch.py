@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-# Arrays of the numbers from which batches are made.
+# Types of the numpy arrays from which batches are made.
 Integers = NDArray[np.int64]
 Floats = NDArray[np.floating[Any]]
 Booleans = NDArray[np.bool_]
@@ -19,7 +19,7 @@ Batch = dict[str, Tensor]
 
 
 def of_arrays(arrays: Mapping[str, np.ndarray]) -> Batch:
-    """Return numpy arrays as a batch that shares their memory."""
+    """Convert numpy arrays to a batch of tensors, which share the memory of the arrays."""
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
@@ -58,7 +58,7 @@ def pinned(batch: Batch) -> Batch:
 
 
 def prefetched(batches: Iterable[Batch], device: torch.device) -> Iterator[Batch]:
-    """Yield the batches on a device. For a GPU, a thread prepares and pins the next batch."""
+    """Yield the batches on `device`. For a GPU, a thread makes and pins each batch in advance."""
     if device.type != "cuda":
         yield from batches
         return

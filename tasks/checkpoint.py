@@ -1,7 +1,7 @@
 """Checkpoints with digests, and the final weights of runs.
 
 This module does not use Lightning's writer, which copies from a temporary folder and never calls
-fsync. With that writer, a kill or a full disk could also destroy the previous checkpoint.
+fsync. With Lightning's writer, a kill or a full disk could destroy the previous checkpoint, too.
 """
 
 import hashlib
@@ -36,11 +36,11 @@ def sidecar(path: Path) -> Path:
 
 
 def save(value: Mapping[str, Any], path: Path, run: str) -> None:
-    """Write a checkpoint of the run with the id `run`, and its digest.
+    """Write a checkpoint and its digest. `run` is the id of the run.
 
-    The file is replaced atomically. If writing raises OSError, the previous checkpoint remains.
+    The file is replaced atomically. If writing raises OSError, the previous file at `path` remains.
     """
-    # On a full disk, torch.save would hide the OSError, so let it write to memory.
+    # Let torch.save write to memory, because it would hide the OSError of a full disk.
     buffer = io.BytesIO()
     torch.save(dict(value), buffer)
     content = buffer.getvalue()
@@ -53,7 +53,7 @@ def save(value: Mapping[str, Any], path: Path, run: str) -> None:
 def verify(path: Path, run: str) -> None:
     """Raise Damaged if a checkpoint is unreadable, has changed, or belongs to another run.
 
-    `run` is the id of the run that it should belong to.
+    `run` is the id of the expected run.
     """
     try:
         stated = read_json(sidecar(path))
@@ -61,7 +61,7 @@ def verify(path: Path, run: str) -> None:
     except (OSError, UserError) as error:
         raise Damaged(f"the file cannot be read: {error}") from error
     if stated != found:
-        raise Damaged("it has changed since it was written, or is of another run")
+        raise Damaged("it has changed since it was written, or belongs to another run")
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -109,9 +109,9 @@ Shape = tuple[int, ...] | None
 def differing(
     own: Mapping[str, Tensor], others: Mapping[str, Tensor]
 ) -> Iterator[tuple[str, Shape, Shape]]:
-    """Compare two sets of tensors, and yield (name, own shape, other shape) if shapes differ.
+    """Yield (name, shape in `own`, shape in `others`) for each tensor whose two shapes differ.
 
-    If a set lacks a tensor, its shape is None.
+    A shape is None if the tensor is missing in that set.
     """
     for name in {**own, **others}:
         first, second = (
@@ -126,7 +126,7 @@ WEIGHTS = "weights.ckpt"
 
 
 def final_weights(run: Run, key: str) -> dict[str, Tensor]:
-    """Return the final weights of a finished run, after a check that they are intact.
+    """Check that the final weights of a finished run are intact, and return them.
 
     Args:
         key: the config key or command-line argument that names the run. Error messages name it.

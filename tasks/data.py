@@ -1,7 +1,7 @@
 """The base classes of a task's data, which are LightningDataModules.
 
-A batch depends only on the run's seed and the number of the step. So a run that continues after a
-kill gets the same batches.
+A batch depends only on the run's seed and the number of the step. So a run that is killed and
+continued gets the same batches as an undisturbed run.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from tasks.text.source import SPLITS, Source
 class TaskData(pl.LightningDataModule, ABC):
     """The base class of a task's data.
 
-    A task that draws its examples at random subclasses it directly. A task on text subclasses
+    Tasks that draw their examples at random use a direct subclass. Tasks on text use a subclass of
     PreparedData.
     """
 
     separable: ClassVar[bool] = True
-    """True if devices can share the rows of a batch. Otherwise each device computes all rows."""
+    """Whether each rank trains on its share of a batch's rows. If False, it trains on all rows."""
 
     def __init__(self, config: RunConfig, outputs: Path | None = None) -> None:
         super().__init__()
         self.config = config
         self.section: Any = config.task  # an instance of the task's class Section
         self.outputs: Any = outputs  # the outputs folder; None while a run is planned
-        # The key "data" of result.json. `setup` sets it.
+        # `setup` sets this dict, and the job writes it to result.json, under the key "data".
         self.facts: dict[str, Any] = {}
 
     # Methods that return examples
@@ -61,7 +61,7 @@ class TaskData(pl.LightningDataModule, ABC):
 
     @abstractmethod
     def batches(self, split: str) -> Iterator[Batch]:
-        """Yield the batches of a split, "validation" or "test". Each example comes exactly once."""
+        """Yield the batches of a split, "validation" or "test", with each example exactly once."""
 
     @abstractmethod
     def tokens_seen(self, steps: int) -> int:
@@ -82,7 +82,9 @@ class TaskData(pl.LightningDataModule, ABC):
         return DRAWN
 
     def check(self, *, again: bool = False) -> None:
-        """Raise UserError if prepared data have changed. Examples drawn at random never change.
+        """Raise UserError if the files of prepared data have changed since their preparation.
+
+        Data that are drawn at random have no files, so this method does nothing for them.
 
         Args:
             again: whether to read every file again. By default, skip files that this machine has
@@ -90,7 +92,7 @@ class TaskData(pl.LightningDataModule, ABC):
         """
 
     def changed_code(self) -> list[str]:
-        """Return the source files that have changed since they prepared the data."""
+        """Return the paths of source files that have changed since they prepared the data."""
         return []
 
     # Hooks that Lightning calls
@@ -136,7 +138,7 @@ class TrainingBatches:
 
 
 class SplitBatches:
-    """An iterable over this rank's batches of a split. Each of N ranks gets every N-th batch."""
+    """An iterable over this rank's batches of a split. Each of N ranks takes every N-th batch."""
 
     def __init__(self, data: TaskData, split: str) -> None:
         self._data, self._split = data, split
@@ -150,17 +152,18 @@ class SplitBatches:
 class PreparedData(TaskData):
     """The base class of data that are prepared from text and stored on disk.
 
-    Runs share the prepared data if they use the same text, and if all keys in `shaping` are equal.
+    Runs share prepared data if they use the same text and have equal values for all keys in
+    `shaping`.
     """
 
     kind: ClassVar[str]
-    """The prefix of the name of the data's folder, for example "text"."""
+    """The prefix of the folder name, for example "text" in "text-0123456789abcdef"."""
     format: ClassVar[int]
-    """The version of the files' format."""
+    """The version of the format of the prepared files."""
     shaping: ClassVar[tuple[str, ...]]
     """The keys of the section `task` on which the prepared data depend."""
     published: ClassVar[Source]
-    """The reader of the text."""
+    """The reader of the text that the section `data` names."""
 
     def __init__(self, config: RunConfig, outputs: Path | None = None) -> None:
         super().__init__(config, outputs)
@@ -172,7 +175,7 @@ class PreparedData(TaskData):
 
     @abstractmethod
     def open(self, folder: Path) -> None:
-        """Open the prepared data. The caller has checked that the files are unchanged.
+        """Open the prepared data in `folder`. The caller has checked that they are unchanged.
 
         Raises:
             UserError: the data do not fit the config.
@@ -189,7 +192,7 @@ class PreparedData(TaskData):
 
     @staticmethod
     def spelled(content: Mapping[str, Any]) -> str:
-        """Serialize `content` for `folder_name`, which hashes the result."""
+        """Return `content` as a string. `folder_name` hashes this string."""
         return canonical(content)
 
     @cached_property
@@ -210,10 +213,11 @@ class PreparedData(TaskData):
                 return
             self._check_source()
             make_directory(folder)
-            for unfinished in folder.rglob(".*.tmp"):  # a killed process left them
+            # Delete files that a killed process did not finish.
+            for unfinished in folder.rglob(".*.tmp"):
                 unfinished.unlink(missing_ok=True)
             self.make(folder)
-            self._check_source()  # the text may have changed meanwhile
+            self._check_source()  # again, because the text may have changed meanwhile
             write_digests(folder, self._code())
 
     def _check_source(self) -> None:
@@ -262,8 +266,8 @@ class PreparedRows(PreparedData):
     Rows: ClassVar[Any]
     """The class that reads the rows of one split. Its argument is the folder of the split.
 
-    `len` of an instance is the number of rows. The dict `about` holds the facts in the split's JSON
-    file.
+    An instance `rows` has `len(rows)`, the number of rows, and `rows.about`, the content of the
+    split's JSON file.
     """
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Digests of a folder of prepared data, which detect changed files and changed code."""
+"""Digests of prepared data and of the code that prepared them, which show later changes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from sweeper.store.identity import digest_of
 from sweeper.store.liveness import identity
 
 DIGESTS = "digests.json"
-# The subfolder with generated text. Only the preparation reads it, so it has no digests.
+# The subfolder with generated text. It needs no digests, because only the preparation reads it.
 SOURCE = "sample"
-# Digests of code depend on the version of Python, whose syntax trees differ.
+# The digests of code are stored by Python version. They are hashes of syntax trees, which differ
+# between versions.
 PYTHON = ".".join(platform.python_version_tuple()[:2])
 
 
 def write_digests(folder: Path, code: Mapping[str, str]) -> None:
-    """Write the digest of every file of `folder`, and those of the code that prepared them.
+    """Write digests.json, with a digest of every file in `folder` and of the code that made them.
 
     Args:
         folder: the folder of prepared data.
@@ -55,9 +56,10 @@ def write_digests(folder: Path, code: Mapping[str, str]) -> None:
 
 
 def prepared_by(folder: Path) -> dict[str, str]:
-    """Return the digests of the code that prepared a folder, or {} if they are unknown.
+    """Return the digests of the source files that prepared a folder, by path.
 
-    They are unknown if an earlier version of Headroom or another version of Python prepared it.
+    Return {} if an older version of Headroom, which stored no such digests, or another version of
+    Python prepared the folder.
     """
     found = read_versioned(folder / DIGESTS, keys=("of", "files")) or {}
     digests: dict[str, str] = found.get("code", {}).get(PYTHON, {})
@@ -65,12 +67,14 @@ def prepared_by(folder: Path) -> dict[str, str]:
 
 
 def check_digests(folder: Path, outputs: Path, *, again: bool = False) -> str:
-    """Check every file of a prepared folder; return one digest of the whole folder.
+    """Check that the files of a prepared folder are unchanged. Return a digest of the folder.
 
-    Each machine reads every file once and saves a fingerprint of it. Later, the machine reads only
-    files whose fingerprints have changed.
+    After each boot, a machine reads every file once, and saves its fingerprint (inode, size and
+    times). Later calls read only files whose fingerprints have changed.
 
     Args:
+        folder: the folder of prepared data.
+        outputs: the outputs folder, whose cache contains the fingerprints.
         again: whether to read every file again.
 
     Raises:

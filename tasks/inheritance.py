@@ -9,16 +9,18 @@ from models.attention.collaborative import CollaborativeAttention
 from models.attention.multi_head import MultiHeadAttention
 from models.factorise import factorise
 from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.numbers import plural
 
 
 def adapted(
     model: nn.Module, weights: Mapping[str, Tensor], heads: int
 ) -> dict[str, Tensor]:
-    """Return the weights of a run's parent, converted such that `model` can load them.
+    """Convert the weights of a run's parent, so that `model` can load them. Return the new weights.
 
     If a layer has collaborative attention in `model` and multi-head attention in the parent, the
-    parent's query and key weights are factorised (`models.factorise`). The factors may be
-    approximate if the size of the shared queries and keys is smaller than heads * head size.
+    parent's query and key weights are factorised (`models.factorise`). The factors are exact if
+    the size of the shared queries and keys is at least heads * head size. Otherwise they may be
+    approximate.
 
     Args:
         weights: the parent's weights.
@@ -44,14 +46,14 @@ def adapted(
 
 @torch.no_grad()
 def _draw_unused(made: CollaborativeAttention, fresh: CollaborativeAttention) -> None:
-    """Give unused coordinates the queries and mixing weights of a newly initialised layer.
+    """Give unused coordinates the query and mixing weights of a newly initialised layer.
 
-    The parent's factors do not use all shared coordinates. An unused coordinate has zero queries,
-    keys and mixing weights, so its gradients would be zero, too, and it would never learn. Its keys
-    stay zero, so that the outputs do not change.
+    The parent's factors may leave some shared coordinates unused. All query, key and mixing weights
+    of such a coordinate are zero, so their gradients would also be zero, and the coordinate would
+    never learn. Its key weights stay zero, so that the layer's outputs do not change.
 
     Args:
-        made: the layer to change, with the parent's factors.
+        made: the layer with the parent's factors. It is changed in place.
         fresh: the newly initialised layer.
     """
     unused_S = ~(made.query.weight.any(dim=1) | made.key.weight.any(dim=1))
@@ -77,8 +79,8 @@ def _parent(
     size = len(weights["qkv.weight"]) // (3 * heads)
     if (layer.heads, layer.head_size) != (heads, size):
         own = f"{layer.heads} of size {layer.head_size}"
-        expected = f"the parent's {heads} heads of size {size}, not {own}"
-        remedy = "copy the parent's section `model`"
+        expected = f"the parent's {plural(heads, 'head')} of size {size}, not {own}"
+        remedy = f"set model.heads={heads} and model.head_size={size}"
         raise invalid_value("model.heads", layer.heads, expected, remedy)
 
     width, biased = layer.query.in_features, "qkv.bias" in weights

@@ -1,4 +1,4 @@
-"""The base class of all tasks: a LightningModule with a run's model, loss and metrics.
+"""The base class of all tasks: a LightningModule with the model, loss and metrics of a run.
 
 The project's loop (`training/loop.py`) and `pl.Trainer` call the same hooks and end with the same
 weights, bit for bit.
@@ -31,9 +31,9 @@ from tasks.seeds import derive
 
 
 class TaskModule(pl.LightningModule, ABC):
-    """The base class of tasks: a model with its loss and metrics, made from the config of a run.
+    """The base class of tasks. An instance has the model, the loss and the metrics of one run.
 
-    A task is a folder with a file `task.py`, which has one public subclass of this class.
+    Each task has a folder with a file `task.py`, which defines one public subclass of this class.
     """
 
     Section: ClassVar[type[TaskSection]]
@@ -41,24 +41,25 @@ class TaskModule(pl.LightningModule, ABC):
     Data: ClassVar[type[TaskData]]
     """The data module of the task."""
     architectures: ClassVar[tuple[str, ...]]
-    """The values of `model.name` that the task trains."""
+    """The architectures that the task can train, as values of `model.name`."""
     models: ClassVar[tuple[type[nn.Module], ...]] = ()
-    """The task also trains every architecture that builds a model of one of these classes."""
+    """The task can also train any architecture that builds a model of one of these classes."""
     measured: ClassVar[tuple[str, ...]] = ()
-    """The metrics that an experiment may name. If there are none, it may name any metric."""
+    """The metrics that experiments may name, such as "test/loss". If empty, any name is allowed."""
     labels: ClassVar[tuple[str, ...]] = ()
-    """The tensors of a batch that `forward` must not read."""
+    """The names of the tensors in a batch that `forward` must not read, such as "targets"."""
 
     def __init__(self, config: RunConfig, data: TaskData) -> None:
         super().__init__()
         self.config = config
         self.section: Any = config.task  # an instance of the task's class Section
         self.data: Any = data  # an instance of the task's class Data
-        self.parent = config.parent  # the id of the run whose weights `setup` loads
+        # The id of the run whose final weights `setup` loads. None if there is no such run.
+        self.parent = config.parent
         self._sums: dict[str, Tensor] = {}
         torch.default_generator.manual_seed(derive(config.seed, "weights"))
         self.model: Any = self.build()
-        # Convert the model now. pl.Trainer would do so only after it has loaded a checkpoint.
+        # Convert the model before it loads a checkpoint. pl.Trainer would convert it afterwards.
         if config.trainer.precision == "64-true":
             self.double()
 
@@ -70,14 +71,14 @@ class TaskModule(pl.LightningModule, ABC):
 
     @abstractmethod
     def example(self) -> Batch:
-        """Return the smallest possible batch, filled with zeros, on the default device."""
+        """Return a batch of zeros, as small as `forward` accepts, on the default device."""
 
     @abstractmethod
     def forward(self, batch: Batch) -> Tensor:
         """Return the model's outputs.
 
-        To count FLOPs, the planner calls this method without labels. It must therefore compute all
-        matrix products of a forward pass in training.
+        The size server calls this method on a batch without `labels`, to count the FLOPs of a
+        forward pass. So this method must compute all matrix products that training computes.
         """
 
     @abstractmethod
@@ -94,10 +95,11 @@ class TaskModule(pl.LightningModule, ABC):
 
     @abstractmethod
     def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
-        """Return the metrics of a split by name, "<split>/<metric>".
+        """Return the metrics of a split. The keys have the form "<split>/<metric>".
 
         Args:
-            sums: the scalars of `score`, summed over the whole split.
+            split: "validation" or "test".
+            sums: the scalars that `score` returns, summed over the whole split.
         """
 
     def positions(self, batch: Batch) -> int:
@@ -109,11 +111,17 @@ class TaskModule(pl.LightningModule, ABC):
         return learning_rate(self.config.optimizer, self.config.trainer.steps, step)
 
     def files(self) -> dict[str, Any]:
-        """Return the JSON files that a finished run keeps: a dict from file names to contents."""
+        """Return JSON files to write to the attempt's folder: a dict from file names to contents.
+
+        The job calls this method after it has evaluated the test split.
+        """
         return {}
 
     def inherit(self, weights: Mapping[str, Tensor]) -> None:
-        """Load the parent's final weights; raise UserError if they do not fit this model."""
+        """Load the final weights of the run's parent into the model.
+
+        Raise UserError if they do not fit the model.
+        """
         try:
             self.model.load_state_dict(dict(weights))
         except RuntimeError as error:
@@ -126,7 +134,7 @@ class TaskModule(pl.LightningModule, ABC):
     # Hooks that Lightning calls during training
 
     def setup(self, stage: str) -> None:
-        """Load the parent's weights once, before training starts."""
+        """Before training starts, load the weights of the run's parent, if it has one."""
         if stage == "fit" and self.parent is not None:
             run = RunStore(self.data.outputs).run(self.parent)
             heads = run.record().config["model"]["heads"]
@@ -134,7 +142,7 @@ class TaskModule(pl.LightningModule, ABC):
             self.parent = None
 
     def on_fit_start(self) -> None:
-        """Raise UserError if the Trainer's data have another number of steps than this module."""
+        """Raise UserError if `trainer.steps` differs between this module and its data module."""
         steps, data = self.config.trainer.steps, self.trainer.datamodule  # type: ignore[attr-defined]
         if isinstance(data, TaskData) and data.config.trainer.steps != steps:
             expected = (
@@ -157,7 +165,7 @@ class TaskModule(pl.LightningModule, ABC):
         for group in optimizer.param_groups:
             group["lr"] = self.learning_rate(step)
 
-        # Rank 0 uses the seed of a run on one device. Every other rank uses another seed.
+        # Rank 0 uses the seed that a run on a single device uses. Each other rank has its own seed.
         rank = [ranks.rank()] if ranks.rank() else []
         seed = derive(self.config.seed, "step", step, *rank)
         # torch.manual_seed would be slow: it formats a stack trace for every unused device type.
@@ -171,8 +179,8 @@ class TaskModule(pl.LightningModule, ABC):
         """Return the loss of this rank, scaled so that its mean over all ranks is the batch's loss.
 
         Args:
-            divisors: the result of `self.divisors` for the whole batch. It is required if `batch`
-                is only a part of a batch.
+            divisors: the result of `self.divisors` for the whole batch of this rank. By default,
+                `batch` is the whole batch. The argument is required if `batch` is a micro-batch.
         """
         divisors = divisors or self.divisors(batch)
         terms = zip(self.totals(batch), divisors, strict=True)
@@ -180,7 +188,7 @@ class TaskModule(pl.LightningModule, ABC):
         return functools.reduce(operator.add, means)
 
     def divisors(self, batch: Batch) -> list[Tensor]:
-        """Return the divisors of the terms of the loss: the means of `counts` over the ranks.
+        """Return the divisor of each term of the loss: the mean of its count over all ranks.
 
         A divisor is at least 1 / ranks.world(), so that a batch without targets causes no division
         by zero.
@@ -188,7 +196,7 @@ class TaskModule(pl.LightningModule, ABC):
         device = next(iter(batch.values())).device
         found = []
         for count in self.counts(batch):
-            # Create the tensor on the device. The host would have to wait for a copy.
+            # Create the tensor on the device, because a copy from the host would cause a wait.
             if not isinstance(count, Tensor):
                 count = torch.full((), count, device=device)
             mean = ranks.mean(count.double())
@@ -201,10 +209,11 @@ class TaskModule(pl.LightningModule, ABC):
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """Clip the global norm of the gradients to the limit of the config.
+        """Clip the global norm of the gradients to `optimizer.gradient_clip` of the config.
 
-        This replaces Lightning's clipping by norm, which sums in another order and so changes the
-        last bits. Lightning clips only if the Trainer has a limit of its own.
+        If the Trainer was created with a `gradient_clip_val`, Lightning clips to that value
+        instead. Otherwise this method does not use Lightning's clipping, which sums in another
+        order and so changes the last bits.
         """
         if gradient_clip_val is not None:
             given = (optimizer, gradient_clip_val, gradient_clip_algorithm)
@@ -217,13 +226,13 @@ class TaskModule(pl.LightningModule, ABC):
         root: Any = self
         if self.fabric is None:
             root = self.trainer.model
-            # With "16-mixed", gradients are multiplied by a scale. A fused optimizer would divide
-            # by it only in its step, after the clipping.
+            # With "16-mixed", gradients are multiplied by a scale. Divide by the scale before
+            # clipping, because a fused optimizer divides only in its step.
             scaler: Any = getattr(self.trainer.precision_plugin, "scaler", None)
             if scaler and getattr(optimizer, "_step_supports_amp_scaling", False):
                 scaler.unscale_(optimizer)
-        # With FSDP, each rank has only a part of the gradients. The root module can clip
-        # all of them.
+        # With FSDP, each rank has only a shard of the gradients, and the root module can compute
+        # their global norm.
         if hasattr(root, "clip_grad_norm_"):
             root.clip_grad_norm_(largest)
         else:
@@ -241,7 +250,7 @@ class TaskModule(pl.LightningModule, ABC):
         self._sums = {}
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
-        # Keep only sums, so that the next batch can use the memory of this batch's logits.
+        # Keep only the sums, and no logits, so that memory does not grow with the split.
         for name, value in self.score(batch).items():
             exact = torch.as_tensor(value).double()
             self._sums[name] = self._sums.get(name, 0.0) + exact
@@ -259,7 +268,10 @@ class TaskModule(pl.LightningModule, ABC):
         self._log_metrics("test")
 
     def measure(self, split: str) -> dict[str, float]:
-        """Return the metrics of a split. All ranks must have scored their batches before."""
+        """Return the metrics of a split from the sums of all ranks.
+
+        Every rank must have scored its batches, and must call this method.
+        """
         own = {name: float(value) for name, value in self._sums.items()}
         whole: dict[str, float] = {}
         for sums in ranks.gathered([own]):  # a rank without a batch has no sums
@@ -270,7 +282,8 @@ class TaskModule(pl.LightningModule, ABC):
     def autocast(self) -> torch.autocast:
         """Return a context manager that runs forward passes in the config's precision."""
         half = self.config.trainer.precision == "bf16-mixed"
-        # Turn the cache off. A CUDA graph cannot read weights that were cast before its capture.
+        # Turn off the cache of cast weights. A CUDA graph cannot use weights that were cast before
+        # its capture.
         return torch.autocast(
             self.device.type, torch.bfloat16, enabled=half, cache_enabled=False
         )

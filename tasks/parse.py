@@ -17,7 +17,10 @@ from tasks.module import TaskModule
 
 
 def parse(config: Mapping[str, Any]) -> RunConfig:
-    """Return a run's config as a RunConfig, with the sections of its task and its architecture.
+    """Validate a run's config, and return it as a RunConfig.
+
+    The sections `task` and `model` are instances of the classes that the config's task and
+    architecture define.
 
     Raises:
         UserError: the config is invalid. The message names the keys of all errors.
@@ -47,7 +50,8 @@ def checked(schema: type[Section], config: Mapping[str, Any], path: str = "") ->
     """Validate a config, and return it as an instance of `schema`.
 
     Args:
-        path: the dotted key of `config` in the whole config, if it is only a section.
+        path: the dotted key of the section that `config` contains, such as "model". By default,
+            `config` is the whole config.
 
     Raises:
         UserError: the config is invalid. The message names the keys of all errors.
@@ -63,7 +67,8 @@ def checked(schema: type[Section], config: Mapping[str, Any], path: str = "") ->
         if not problems:
             return section
 
-    # A value that fits no type of a union has a problem for each type.
+    # Keep one problem for each key. If a value fits no type of a union, pydantic reports a problem
+    # for each of the types.
     first, *others = reversed({one.key: one for one in reversed(problems)}.values())
     remedy = first.remedy
     if others:
@@ -88,17 +93,23 @@ def module_class(task: Any) -> type[TaskModule]:
 
 
 def data_of(config: RunConfig, outputs: Path | None = None) -> TaskData:
-    """Return the data of a config. The folder `outputs` contains the prepared data."""
+    """Return the data module of a config.
+
+    `outputs` is the folder that contains all prepared data. It is not needed to plan a run.
+    """
     return module_class(config.task.name).Data(config, outputs)
 
 
 def module_of(config: RunConfig, data: TaskData | None = None) -> TaskModule:
-    """Return a config's module with newly initialised weights, on the default device."""
+    """Return the TaskModule of a config with newly initialised weights, on the default device.
+
+    The default for `data` is the config's data module without an outputs folder.
+    """
     return module_class(config.task.name)(config, data or data_of(config))
 
 
 def recorded_config(run: Run) -> RunConfig:
-    """Return the config of a planned run.
+    """Return the config in the record of a run.
 
     Raises:
         UserError: the config is invalid, a plugin that it uses is not installed, or the run was
@@ -107,7 +118,7 @@ def recorded_config(run: Run) -> RunConfig:
     config = run.record().config
     if "optimizer" not in config:
         expected = "a trained run, not weights that were imported from a folder"
-        remedy = "use that folder, or a run that started from it"
+        remedy = "use that folder, or a run whose parent is this run"
         raise invalid_value("run", run.id, expected, remedy)
     missing = {
         f"{kind.word} {name}"
@@ -118,7 +129,9 @@ def recorded_config(run: Run) -> RunConfig:
         for made in attempt.info().get("packages", []):
             if made["name"] in missing:
                 package = f"{made['package']}=={made['version']}"
-                expected = f"the package {package}, which defines its {made['name']}"
+                expected = (
+                    f"the package {package}, which defines the run's {made['name']}"
+                )
                 raise invalid_value("run", run.id, expected, "install that package")
     return parse(config)
 

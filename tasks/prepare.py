@@ -25,7 +25,7 @@ def main(argument: str) -> int:
         run = Run.open(Path(argument))
         data = data_of(parse(run.record().config), run.outputs)
         data.prepare_data()
-        # Read and check every file here, so that the training jobs need not.
+        # Check every file here, and save its fingerprint, so that training jobs need not read it.
         data.check(again=True)
         if changed := data.changed_code():
             folder = run.outputs / "data" / data.folder_name()
@@ -36,7 +36,7 @@ def main(argument: str) -> int:
         print(error, file=sys.stderr)
         return 1
     finally:
-        # Turn the threads of `tokenizers` off, because this process may fork later.
+        # Turn off the threads of `tokenizers`, because this process may fork later.
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
     return 0
 

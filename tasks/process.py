@@ -28,12 +28,12 @@ def run_argument(module: str, description: str | None) -> str:
 
 @contextmanager
 def freeze_gc() -> Iterator[None]:
-    """Turn off garbage collection within the block.
+    """Turn off garbage collection in the block.
 
-    Later collections skip the objects that exist when the block ends. Importing the libraries
-    creates half a million objects. Searching them for garbage takes a fifth of the import time. In
-    a forked job, the search takes up to half a second, because it copies every page that it
-    touches.
+    Later collections skip all objects that exist at the end of the block. Use this function around
+    imports, which create half a million objects. Searching them for garbage takes a fifth of the
+    import time. In a forked job, the search takes up to half a second, because it copies every page
+    of memory that it touches.
     """
     gc.disable()
     try:

@@ -9,13 +9,14 @@ import torch.distributed as dist
 from torch import Tensor
 
 from sweeper.store.errors import invalid_value
+from sweeper.store.numbers import plural
 from tasks.batch import Batch, rows_of
 
 Value = TypeVar("Value")
 
 
 def rank() -> int:
-    """Return the rank of this process. It is 0 if the run has one process."""
+    """Return the rank of this process. It is 0 if the run has only one process."""
     return dist.get_rank() if dist.is_initialized() else 0
 
 
@@ -36,7 +37,8 @@ def broadcast(value: Value) -> Value:
 def gathered(values: Sequence[Value]) -> list[Value]:
     """Return the values of all ranks, on every rank.
 
-    First come the first values of all ranks, then their second values, and so on.
+    Their order is: the first value of each rank, the second value of each rank, and so on. Ranks
+    may have different numbers of values.
     """
     if world() == 1:
         return [*values]
@@ -55,7 +57,9 @@ def share(batch: Batch) -> Batch:
         return batch
     rows = rows_of(batch)
     if rows < world():
-        expected = f"at most {rows} devices in total, because a batch has {rows} rows"
+        expected = (
+            f"at most {plural(rows, 'device')} in total, one for each row of a batch"
+        )
         raise invalid_value(
             "trainer.devices", world(), expected, "raise task.batch_tokens"
         )

@@ -8,16 +8,16 @@ from tasks.config.sections import OptimizerSection
 def learning_rate(optimizer: OptimizerSection, steps: int, step: int) -> float:
     """Return the learning rate of a step, counted from 1, in a run of `steps` steps.
 
-    Except for `bert`, the rate rises linearly to its peak during the warm-up. After the warm-up:
+    During the warm-up, the rate rises linearly. After the warm-up, it depends on the schedule:
 
-    - rsqrt: decays with the inverse square root of the step, as tensor2tensor's
-      constant * linear_warmup * rsqrt_decay.
-    - linear, cosine: falls along a line or a cosine that reaches 0 one step after the last.
-    - constant: stays at its peak.
+    - rsqrt: learning_rate / sqrt(step), as tensor2tensor's constant * linear_warmup * rsqrt_decay.
+    - linear, cosine: falls along a line or a cosine, from learning_rate at the end of the warm-up
+      to 0 one step after the last.
+    - constant: stays at learning_rate.
+    - bert: learning_rate * (1 - (step - 1) / steps), as in google-research/bert. This line starts
+      at the first step, so the rate jumps where the warm-up ends.
 
-    bert is the schedule of google-research/bert. During the warm-up, the rate rises linearly from 0
-    at the first step. After the warm-up, it follows a line that would be at the peak at the first
-    step, and reaches 0 one step after the last. So the rate jumps where the warm-up ends.
+    The warm-up of `bert` starts with a rate of 0. The others start with a rate above 0.
     """
     peak, warmup = optimizer.learning_rate, optimizer.warmup_steps
     if optimizer.schedule == "bert":

@@ -1,4 +1,7 @@
-"""Random numbers that depend only on counters, so that checkpoints need no generator state."""
+"""Random numbers that are functions of the seed and the step.
+
+So a checkpoint need not contain the states of random generators.
+"""
 
 import hashlib
 
@@ -6,7 +9,10 @@ import numpy as np
 
 
 def derive(seed: int, *purpose: str | int) -> int:
-    """Return a seed below 2^63 for one purpose, independent of other seeds and purposes."""
+    """Return a seed below 2^63 for one purpose, for example `derive(seed, "step", 7)`.
+
+    Seeds for different purposes give independent random numbers.
+    """
     text = "/".join(map(str, (seed, *purpose)))
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
@@ -19,7 +25,7 @@ def permutation(length: int, seed: int, *purpose: str | int) -> np.ndarray:
 
 
 class Shuffled:
-    """An endless stream of row numbers. Each epoch has every row once, in a new order."""
+    """An endless stream of row numbers. Each epoch has every row once, in a new random order."""
 
     def __init__(self, length: int, seed: int) -> None:
         self._length = length
@@ -27,7 +33,7 @@ class Shuffled:
         self._orders: dict[int, np.ndarray] = {}
 
     def stretch(self, start: int, count: int) -> np.ndarray:
-        """Return `count` row numbers of the stream, beginning at the position `start`."""
+        """Return the `count` row numbers at the positions from `start` on in the stream."""
         parts = []
         while count:
             epoch, offset = divmod(start, self._length)

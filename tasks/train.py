@@ -20,7 +20,8 @@ from tasks.process import freeze_gc, run_argument
 def main(argument: str) -> int:
     """Train the run in the directory `argument`; return the exit code.
 
-    If the run uses several devices, start a process for each. Each process also calls `main`.
+    If the run uses several devices, start a process (rank) for each device of this machine. Each
+    rank also calls `main`.
     """
     # Import here, because importing torch and Lightning takes seconds.
     from tasks import ranks

@@ -1,4 +1,5 @@
-"""The architectures that tasks train.
+"""The architectures that tasks can train.
 
-Each module defines the schema of the config section `model` for one architecture.
+Each module is for one architecture. It defines the keys of the config section `model`, and builds
+the model from them.
 """

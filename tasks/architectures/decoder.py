@@ -1,4 +1,4 @@
-"""The `decoder` architecture: models.transformer.Decoder from the `model` section of a config."""
+"""The `decoder` architecture, which builds models.transformer.Decoder from a config."""
 
 import inspect
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ OPTIONS = {
 class DecoderSection(TransformerSection):
     """The section `model` of a decoder. It adds the options of modern decoders.
 
-    The defaults apply to the configs of older runs, which lack these keys.
+    The defaults apply to older records, which lack these keys.
     """
 
     position_encoding: Literal["sinusoidal", "rotary", "none"] = "sinusoidal"
@@ -55,7 +55,8 @@ class DecoderSection(TransformerSection):
             remedy = f"choose model/attention=multi_head, or {path}.position_encoding=sinusoidal"
             yield Problem(KEY, self.attention.name, expected, remedy)
             return
-        # Latent attention rotates extra dimensions. Their number is an option of the variant.
+        # Latent attention rotates only extra dimensions of each head, whose number is an option of
+        # the variant. Other variants rotate dimensions of the head itself.
         own = getattr(self.attention, "rotary_size", None)
         key = f"{path}.head_size" if own is None else f"{path}.attention.rotary_size"
         sizes = distinct_sizes(self.resolved_head_size) if own is None else [own]

@@ -1,4 +1,4 @@
-"""The `encoder` architecture: models.transformer.Encoder from the `model` section of a config."""
+"""The `encoder` architecture, which builds models.transformer.Encoder from a config."""
 
 from collections.abc import Iterator
 from typing import Annotated
@@ -10,7 +10,7 @@ from models.transformer import Encoder
 from tasks.config.architecture import TransformerSection
 from tasks.config.schema import Problem, given, whole
 
-# The standard deviation of fresh weights, from models.initialisation.truncated_normal_.
+# The standard deviation with which models.initialisation.truncated_normal_ draws weights.
 BERT_RANGE = 0.02
 
 
@@ -44,11 +44,11 @@ class EncoderSection(TransformerSection):
 
     @torch.no_grad()
     def widen(self, module: nn.Module) -> None:
-        """Scale new weights from BERT's standard deviation to `initializer_range`.
+        """Scale newly drawn weights from BERT's standard deviation to `initializer_range`.
 
-        BERT's value suits an embedding size of about a thousand. A layer's outputs grow with the
-        square root of the embedding size. In a tiny encoder, the outputs would be too small to
-        learn from.
+        BERT's standard deviation suits an embedding size of about a thousand. A layer's outputs
+        grow with the square root of the embedding size. So with BERT's value, the outputs of a tiny
+        encoder would be too small to learn from.
         """
         for layer in module.modules():
             if isinstance(layer, nn.Linear | nn.Embedding):

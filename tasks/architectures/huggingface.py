@@ -1,6 +1,6 @@
 """The `huggingface` architecture: any causal language model of Hugging Face's `transformers`.
 
-The model is built from a config, so its weights are new. The extra `huggingface` of this package
+The model is built from a config, with new weights. `pip install "headroom-attention[huggingface]"`
 installs `transformers`.
 """
 
@@ -24,8 +24,8 @@ except ModuleNotFoundError as missing:
         f'model=huggingface: {missing}; install it: pip install "headroom-attention[huggingface]".'
     ) from None
 
-# Our keys, and their names in the configs of `transformers`. Each config has only some of the
-# names.
+# Our keys, and their possible names in the configs of `transformers`. Each config class has only
+# some of the names.
 NAMES = {
     "layers": ("num_hidden_layers",),
     "embedding_size": ("hidden_size",),
@@ -44,8 +44,8 @@ NAMES = {
     ),
 }
 OURS = {name: key for key, names in NAMES.items() for name in names}
-# Every config gets these values. The ids of special tokens are None, because the default ids may
-# exceed our vocabulary.
+# The values that every config of `transformers` gets. The ids of special tokens are None, because
+# the default ids may exceed our vocabulary.
 ALWAYS = {
     **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id")),
     "use_cache": False,
@@ -53,9 +53,10 @@ ALWAYS = {
 
 
 class HuggingFaceSection(Architecture):
-    """The section `model` of a model of `transformers`.
+    """The section `model` for a model of `transformers`.
 
-    It has the keys that most configs of `transformers` share. All other keys are in `options`.
+    The options that most config classes of `transformers` have in common are keys of this section.
+    All other options of a config class are entries of `options`.
     """
 
     # Some models fail on the meta device, because they read values of tensors or need autocast.
@@ -100,8 +101,12 @@ class HuggingFaceSection(Architecture):
     def _settings(self) -> dict[str, Any]:
         """Return the arguments for the config class of `type`.
 
-        They are the keys of this section, renamed to those of `transformers`, and the entries of
+        They are the values of this section under the names that the class uses, and the entries of
         `options`.
+
+        Raises:
+            UserError: the class has no key for a value, or an entry of `options` is unknown or
+                belongs to another key of this section.
         """
         config, base = (
             transformers.CONFIG_MAPPING[self.type],
@@ -143,7 +148,7 @@ def _nearest(name: str, known: Mapping[str, str]) -> str:
 
 
 class CausalModel(LanguageModel):
-    """A causal model of `transformers`, wrapped in the interface of `LanguageModel`."""
+    """A causal model of `transformers` with the interface of `LanguageModel`."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -164,8 +169,8 @@ class CausalModel(LanguageModel):
 
 
 def _first_output(model: nn.Module, tokens_BT: Tensor, positions_BT: Tensor) -> Tensor:
-    # Without a mask and a cache, `transformers` takes each restart of position_ids for the start of
-    # another packed sentence. Some model classes do not accept position_ids.
+    # Pass position_ids to the classes that accept them. Without a mask and a cache, `transformers`
+    # treats each restart of position_ids as the start of another packed sentence.
     places = {"position_ids": positions_BT}
     taken = inspect.signature(model.forward).parameters
     output: Tensor = model(

@@ -1,4 +1,4 @@
-"""The `layer` architecture: one attention layer alone, from the `model` section of a config."""
+"""The `layer` architecture: a single attention layer, built from the config section `model`."""
 
 from torch import nn
 
@@ -9,7 +9,7 @@ class LayerSection(WithAttention):
     """The section `model` of a single attention layer."""
 
     def build(self) -> nn.Module:
-        """Return the layer. As in the paper's theorems, it has no biases and no dropout."""
+        """Return the attention layer. As in the paper's theorems, it has no biases or dropout."""
         build = self.attention.builder()
         return build(
             self.embedding_size, self.heads, self.one_head_size, bias=False, dropout=0.0

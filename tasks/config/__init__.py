@@ -1,1 +1,1 @@
-"""The sections of a run's config, with the types of values and the checks between them."""
+"""The sections of a run's config: the types of their values, and the checks between keys."""

@@ -1,6 +1,6 @@
 """The config's section `model`, which chooses an architecture and an attention variant.
 
-The options of an attention variant are the keyword arguments of its constructor.
+The options of an attention variant are keyword arguments of its constructor.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from sweeper.store.errors import SYNONYMS, invalid_value
 from tasks.config.schema import Flag, Problem, Section, extended, given, spelled, whole
 
 KEY = "model.attention.name"
-# The keyword arguments that every variant takes. Any other keyword argument is an option.
+# The keyword arguments that the constructor of every attention variant takes. Its other keyword
+# arguments are the options of the variant.
 COMMON = ("bias", "dropout")
 
 
 class AttentionSection(Section):
-    """The section `model.attention`. `section_of` returns a subclass with a variant's options."""
+    """The section `model.attention`. `section_of` adds the options of a variant as keys."""
 
     name: str
 
@@ -53,15 +54,15 @@ def variant(name: Any) -> type[nn.Module]:
 def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
     """Return the pydantic class that validates `model.attention` for a variant.
 
-    It has the key `name`, and a key for each keyword argument that only this variant takes.
+    The class has the key `name`, and a key for each option of the variant.
 
     Args:
         cls: the variant's class.
         name: the variant's registered name.
 
     Raises:
-        UserError: the constructor lacks an argument that every variant takes, or an option has no
-            type annotation.
+        UserError: the constructor lacks an argument that every variant must take, or an option has
+            no type annotation.
     """
     hints, taken = typing.get_type_hints(cls.__init__), inspect.signature(cls)
     own = {
@@ -90,7 +91,7 @@ def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
         null = ", or null," if hints[key] == int | None else ""
         expected = f"{kind}{null} for the option {key} of the attention {name}"
         example = 8 if is_size else "VALUE"
-        default = ...  # pydantic's word for a required key
+        default = ...  # pydantic's mark of a required key
         if parameter.default is not parameter.empty:
             example = default = parameter.default
         limits = {"ge": 1} if is_size else {}
@@ -99,7 +100,7 @@ def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
     return create_model("AttentionSection", __base__=AttentionSection, **options)
 
 
-# Annotate sizes and lists of sizes with their limits.
+# The types of `head_size`: one size, one for each head of a layer, or one entry for each layer.
 _Size = Annotated[int, Field(ge=1, le=65_536)]
 _SizesOfLayer = Annotated[list[_Size], Field(min_length=1)]
 _SizesByLayer = Annotated[list[_SizesOfLayer | _Size], Field(min_length=1)]
@@ -109,7 +110,7 @@ class Architecture(Section, ABC):
     """The base class of the section `model`, with the keys that all architectures share."""
 
     counted_on: ClassVar[str] = "meta"
-    """The device on which FLOPs are counted. Models that need the values of tensors use "cpu"."""
+    """The device on which FLOPs are counted: "cpu" if a model reads values of tensors."""
     name: str
     embedding_size: Annotated[int, whole(1, 65_536, 256)]
     heads: Annotated[int, whole(1, 65_536, 8)]
@@ -124,31 +125,34 @@ class Architecture(Section, ABC):
 
     @classmethod
     def schema_of(cls, section: Mapping[str, Any]) -> type[Architecture]:
-        """Return the pydantic class that validates `section`.
+        """Return the pydantic class that validates the section `model` of a config.
 
-        A subclass may choose the class by the values in `section`.
+        By default, return this class. A subclass may choose another by the values in `section`.
         """
         return cls
 
     @property
     def called(self) -> tuple[str, str]:
-        """The key that chooses the model's code, and the chosen value. Error messages name both."""
+        """The key that chooses the model's code, and its value, for messages about this code.
+
+        Example: ("model.name", "decoder").
+        """
         return "model.name", self.name
 
     @property
     def resolved_head_size(self) -> HeadSize:
-        """The size of every head (d_p in the paper), or a list if heads differ in size."""
+        """The size of every head (d_p in the paper), or the list that the config gives."""
         return self.head_size or self.embedding_size // self.heads
 
     @property
     def one_head_size(self) -> int | None:
-        """The size of every head, or None if heads differ in size."""
+        """The size of every head, or None if not all heads have the same size."""
         first, *others = distinct_sizes(self.resolved_head_size)
         return None if others else first
 
     @property
     def uneven(self) -> bool:
-        """True if a layer has a list with a size for each head, even if all sizes are equal."""
+        """True if the config gives a list of head sizes for a layer, even if all are equal."""
         sizes = self.resolved_head_size
         return isinstance(sizes, list) and any(isinstance(one, list) for one in sizes)
 
@@ -168,21 +172,23 @@ class Architecture(Section, ABC):
         if layers is None:
             yield Problem(key, sizes, "a whole number, or null", f"set {key}=32")
         elif len(sizes) != layers:
-            expected = f"one entry for each of the {layers} layers (model.layers)"
+            expected = f"one entry for each layer ({path}.layers={layers})"
             yield Problem(
                 key, sizes, expected, f"set {key}={(sizes * layers)[:layers]}"
             )
         elif wrong := [
             s for s in sizes if isinstance(s, list) and len(s) != self.heads
         ]:
-            expected = f"one size for each of the {self.heads} heads in a layer's list"
-            yield Problem(key, sizes, expected, f"correct {wrong[0]}")
+            expected = (
+                f"one size for each head in a layer's list ({path}.heads={self.heads})"
+            )
+            yield Problem(key, sizes, expected, f"correct the list {wrong[0]}")
 
     @abstractmethod
     def build(self, *inputs: Any, **options: Any) -> nn.Module:
-        """Return a new model on the default device. On "meta", its weights have no values.
+        """Return a new model on the default device. On the device "meta", no weights are drawn.
 
-        Each architecture defines its own arguments.
+        Each architecture defines its own parameters of this method.
         """
 
 
@@ -193,7 +199,7 @@ class WithAttention(Architecture):
 
     @classmethod
     def schema_of(cls, section: Mapping[str, Any]) -> type[Architecture]:
-        """Return this schema with the options of the attention variant that `section` names.
+        """Return a subclass of this class with the options of the variant that `section` names.
 
         Raises:
             UserError: the section names no valid attention variant.

@@ -1,4 +1,4 @@
-"""The base class of config sections, which checks values and reports problems."""
+"""The base class of config sections, and the conversion of pydantic's errors to messages."""
 
 import difflib
 import functools
@@ -34,8 +34,10 @@ class Section(BaseModel):
     def problems(self, path: str = "") -> Iterator[Problem]:
         """Yield a problem for each value that contradicts the value of another key.
 
-        pydantic has already validated each value by itself. `path` is the dotted key of this
-        section in the config.
+        pydantic has already validated each value by itself.
+
+        Args:
+            path: the dotted key of this section, such as "model". It is "" for the whole config.
         """
         for key in type(self).model_fields:
             if isinstance(section := getattr(self, key), Section):
@@ -45,9 +47,10 @@ class Section(BaseModel):
 # Cached, because creating a pydantic class takes longer than all other checks of a config.
 @functools.cache
 def extended(section: type[Section], **fields: Any) -> Any:
-    """Return a subclass of `section` with these required fields.
+    """Return a subclass of `section` with the given required keys.
 
-    A field replaces the inherited field of the same name.
+    Each keyword argument is the name of a key with its type. It replaces an inherited key of the
+    same name.
     """
     named: dict[str, Any] = {name: (kind, ...) for name, kind in fields.items()}
     return create_model(section.__name__, __base__=section, **named)
@@ -56,19 +59,22 @@ def extended(section: type[Section], **fields: Any) -> Any:
 def whole(least: int, most: int, example: int, *, null: bool = False) -> Any:
     """Return a pydantic field for a whole number from `least` to `most`.
 
-    `null` only adds "or null" to error messages. The annotation must also allow None.
+    Args:
+        example: a valid number that error messages suggest.
+        null: whether error messages say that null is valid, too. To accept null, the key's type
+            must allow None.
     """
     expected = f"a whole number from {least} to {most}{', or null' if null else ''}"
     return Field(ge=least, le=most, description=expected, examples=[example])
 
 
 def given(expected: str, example: Any, **limits: Any) -> Any:
-    """Return a pydantic field for any kind of value.
+    """Return a pydantic field with a description and an example for error messages.
 
     Args:
         expected: the description of valid values in error messages.
         example: a valid value that error messages suggest.
-        limits: constraints of `pydantic.Field`, such as `gt=0`.
+        limits: constraints that `pydantic.Field` takes, such as `gt=0`.
     """
     return Field(description=expected, examples=[example], **limits)
 
@@ -87,15 +93,15 @@ def spelled(value: Any) -> str:
 
 
 ONE_VALUE = ("int_type", "float_type", "bool_type", "string_type", "literal_error")
-"""The types of pydantic's errors for keys that take a single value."""
+"""The error types with which pydantic rejects a list for a key that takes a single value."""
 
 
 def problem(
     schema: type[Section], error: Mapping[str, Any], config: Mapping[str, Any]
 ) -> Problem:
     """Convert an entry of pydantic's `ValidationError.errors()` on `config` to a Problem."""
-    # Follow the error's `loc` through the sections to a key. The rest of `loc` is a place in the
-    # key's value.
+    # `loc` begins with the names of sections and a key. The rest of `loc`, such as the index of a
+    # list, refers to a part of the key's value, and is ignored.
     section, keys, field = schema, [], None
     for key in map(str, error["loc"]):
         keys.append(key)

@@ -1,6 +1,6 @@
 """The sections of a run's config as pydantic classes.
 
-Each task extends the section `task`, and each architecture the section `model`.
+Each task adds its own keys to the section `task`, and each architecture to the section `model`.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ class TaskSection(Section):
 
 
 class RowsSection(Section):
-    """The keys that set the batch size and the row length, if all rows are equally long."""
+    """The keys for the batch size and the row length, for tasks with rows of equal length."""
 
     batch_tokens: Annotated[int, whole(1, 2**31, 32_768)]
     sequence_length: Annotated[int, whole(2, 65_536, 256)]
@@ -41,8 +41,8 @@ class TextSection(TaskSection, RowsSection):
 class WordPieceSection(TextSection):
     """The base class of the section `task` for tasks with a WordPiece tokenizer, like BERT's."""
 
-    # The smallest vocabulary has five special tokens and two letters. The largest token id must fit
-    # into two bytes.
+    # The smallest vocabulary has five special tokens and two letters. At the largest size, token
+    # ids still fit into two bytes.
     vocabulary_size: Annotated[int, whole(7, 65_535, 30_522)]
     tokenizer_lines: Annotated[int, whole(1, 10**9, 1_000_000)]
 
@@ -67,7 +67,7 @@ _NEEDED: dict[str, dict[str, Any]] = {
     "local": {"root": "FOLDER"},
     "hub": {"hub.path": "dvruette/lm1b"},
 }
-"""The keys that each source of text needs, with an example of each value."""
+"""The keys of the section `data` that each source of text needs, with an example of each value."""
 
 
 class DataSection(Section):
@@ -95,19 +95,21 @@ class DataSection(Section):
                 yield Problem(key, "null", expected, f"set {key}={example}")
         if self.directions and self.competitors and self.directions <= self.competitors:
             key, least = f"{path}.directions", f"{path}.competitors={self.competitors}"
-            expected = f"more than {least}, since the names in a text come from different families"
+            expected = (
+                f"more than {least}, since competing names come from different families"
+            )
             remedy = f"set {key}=128, or {key}=0 for text that needs no large heads"
             yield Problem(key, str(self.directions), expected, remedy)
 
 
 ENDS_AT_0 = ("linear", "cosine", "bert")
-"""Schedules whose learning rate falls to 0. Their warm-up must end before the last step."""
+"""The schedules whose learning rate falls to 0. Their warm-up must end before the last step."""
 
 
 class OptimizerSection(Section):
     """The section `optimizer`: an optimizer and the schedule of its learning rate."""
 
-    # The default is for older records, which lack this key.
+    # The default applies to older records, which lack this key.
     name: Annotated[str, given("the name of an optimizer", "adamw")] = "adamw"
     learning_rate: Annotated[
         float, given("a number above 0 and at most 100", 0.1, gt=0, le=100)
@@ -136,13 +138,13 @@ class TrainerSection(Section):
     steps: Annotated[int, whole(0, 10**9, 1000)]
     precision: Literal["32-true", "64-true", "bf16-mixed"]
     compile: Annotated[bool, given("true or false", False)]
-    # The default is for older records, which lack this key.
+    # The default applies to older records, which lack this key.
     cuda_graph: Flag = True
     accelerator: Literal["auto", "cpu", "gpu"]
     devices: Annotated[int, whole(1, 1024, 1)]
     num_nodes: Annotated[int, whole(1, 1024, 1)]
     threads: Annotated[int, whole(1, 1024, 1)]
-    # The default is for older records, which lack this key.
+    # The default applies to older records, which lack this key.
     micro_batches: Annotated[
         Annotated[int, Field(ge=1, le=2**20)] | Literal["auto"],
         given("auto, or a whole number from 1 to 1048576", 4),
@@ -153,13 +155,13 @@ class TrainerSection(Section):
 
 
 class LoggerSection(Section):
-    """The section `logger`. The logger receives a copy of the metrics."""
+    """The section `logger`: whether and how a copy of the metrics goes to Weights & Biases."""
 
     name: Literal["none", "wandb"]
     mode: Literal["offline", "online", "disabled"]
     project: Annotated[
         str,
-        # W&B rejects other names.
+        # W&B rejects names that do not match this pattern.
         given(
             "a name of at most 128 characters, without / \\ # ? % :",
             "headroom",

@@ -1,8 +1,8 @@
 """`python -m tasks.export RUN DIR` exports a finished run for Hugging Face `transformers`.
 
-RUN is the folder of the run, outputs/runs/<id>. It can also be the id of the run, or the name that
+RUN is the folder of the run, outputs/runs/<id>, the id of the run, or the name that
 `python -m sweeper status --all` prints for it, for example "fig1/fixed heads=8 seed=0". The option
---outputs names the folder in which an id or a name is looked up.
+--outputs is the outputs folder in which to look up an id or a name. DIR is the folder to write.
 
 A decoder becomes Mistral, Qwen3 (with `qk_norm`) or DeepseekV3 (with latent attention). An encoder
 becomes BERT. Other models cannot be exported.
@@ -17,7 +17,7 @@ from tasks.process import command_line
 
 
 def main(arguments: list[str]) -> int:
-    """Export a run and print the paths of the new files, or an error. Return the exit code."""
+    """Export a run. Print the paths of the new files, or an error. Return the exit code."""
     parser = command_line("tasks.export", __doc__)
     parser.add_argument("run", metavar="RUN")
     parser.add_argument("folder", type=Path, metavar="DIR")
@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     try:
         run = open_run(given.run, given.outputs)
-        # Imported here, because importing torch takes seconds.
+        # Import this only now, because importing torch takes seconds.
         from tasks.export.folder import export
 
         print(*export(run, given.folder), sep="\n")

@@ -1,7 +1,7 @@
 """Conversion of a decoder's config and weights to Hugging Face's Mistral, Qwen3 or DeepseekV3.
 
-Llama computes the same as Mistral. It is not used, because its class rejects an embedding size that
-is not divisible by the number of heads.
+Llama computes the same as Mistral. The export does not use Llama, because its class rejects an
+embedding size that is not divisible by the number of heads.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,8 +15,8 @@ from tasks.config.schema import spelled
 from tasks.export.encoder import SIZES, unsupported
 from tasks.text.tokenizer import END, PAD
 
-# The values that Mistral, Qwen3 and DeepseekV3 require. The paper's own decoder has other values,
-# so it cannot be exported.
+# The values of the section `model` that Mistral, Qwen3 and DeepseekV3 require. The paper's decoder
+# has other values, so it cannot be exported.
 NEEDED = {
     "position_encoding": "rotary",
     "rotary_size": None,
@@ -25,7 +25,7 @@ NEEDED = {
     "biases": False,
     "scale_embeddings": False,
 }
-# Our keys, and their names in config.json.
+# The names of our keys in config.json.
 KEYS = {
     **SIZES,
     "tie_embeddings": "tie_word_embeddings",
@@ -52,11 +52,11 @@ def decoder_config(
         section: the section `model` of the run.
         vocabulary: the number of tokens in the vocabulary.
         length: the largest number of tokens in a sequence.
-        marks: the ids of the tokens before and after a sentence.
+        marks: the ids of the tokens that come before and after a sentence in training.
 
     Raises:
-        UserError: none of the three classes can compute the model. The message names the key of
-            `section` that prevents this.
+        UserError: none of the three classes can compute the model. The message names the
+            unsupported key of `section`.
     """
     for key, needed in NEEDED.items():
         if (value := getattr(section, key)) != needed:
@@ -93,7 +93,8 @@ def decoder_config(
             "qk_nope_head_dim": head_size,
             "v_head_dim": attention.value_size or head_size,
             "rope_interleave": False,
-            # All layers are dense. None has experts.
+            # The number of dense layers at the bottom. It is the number of all layers, so that no
+            # layer has experts.
             "first_k_dense_replace": section.layers,
         }
     name, kind = ("Qwen3", "qwen3") if attention.qk_norm else ("Mistral", "mistral")
@@ -109,7 +110,7 @@ def decoder_config(
 def decoder_weights(
     config: Mapping[str, Any], weights: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Return the weights of a decoder under their Hugging Face names.
+    """Convert the weights of a decoder to their Hugging Face names, and return them.
 
     This also works for gradients and other tensors with the shapes of the weights.
 
@@ -161,7 +162,8 @@ def _heads(config: Mapping[str, Any], own: Mapping[str, Tensor]) -> dict[str, Te
 
 
 def _latent(config: Mapping[str, Any], own: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    # Hugging Face concatenates the key and the value projection of each head in one matrix.
+    # Hugging Face has one matrix for keys and values, in which each head's key projection comes
+    # before its value projection.
     heads = (config["num_attention_heads"], -1)
     parts = [
         own[f"attention.{name}.weight"].unflatten(0, heads) for name in ("key", "value")

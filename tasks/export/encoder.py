@@ -13,7 +13,7 @@ from tasks.architectures.encoder import EncoderSection
 from tasks.config.schema import spelled
 from tasks.mnli.dataset import LABELS
 
-# Our keys, and their names in config.json.
+# The names of our keys in config.json.
 SIZES = {
     "layers": "num_hidden_layers",
     "embedding_size": "hidden_size",
@@ -64,19 +64,20 @@ def encoder_config(
     Args:
         section: the section `model` of the run.
         task: the name of the task.
-        weights: the weights of the run.
+        weights: the final weights of the run.
         labels: the names of MNLI's classes, in the order of the class numbers.
 
     Raises:
-        UserError: Hugging Face's BERT cannot compute the model. The message names the key of
-            `section` that prevents this.
+        UserError: Hugging Face's BERT cannot compute the model. The message names the unsupported
+            key of `section`.
     """
     attention: Any = section.attention
     if attention.name != "multi_head":
         raise unsupported("model.attention.name", attention.name, "multi_head")
     if attention.qk_norm:
         raise unsupported("model.attention.qk_norm", True, "false")
-    # To predict tokens, BERT uses the encoder's activation. Our MaskedTokenHead always uses gelu.
+    # The head that predicts masked tokens uses the encoder's activation in Hugging Face's BERT, but
+    # always gelu in our model (MaskedTokenHead).
     if task == "pretraining" and section.activation != "gelu":
         raise unsupported("model.activation", section.activation, "gelu")
     size = section.one_head_size
@@ -106,7 +107,10 @@ def encoder_config(
 
 
 def unsupported(key: str, value: Any, expected: str) -> UserError:
-    """Return the error for a config key whose value Hugging Face's classes do not support."""
+    """Return the UserError for a config key whose value Hugging Face's classes do not support.
+
+    `expected` describes the values that they support.
+    """
     expected += ", since Hugging Face's classes support no other value"
     return invalid_value(key, spelled(value), expected, "export a run with that value")
 
@@ -114,7 +118,7 @@ def unsupported(key: str, value: Any, expected: str) -> UserError:
 def encoder_weights(
     config: Mapping[str, Any], weights: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Return the weights of an encoder under their Hugging Face names.
+    """Convert the weights of an encoder to their Hugging Face names, and return them.
 
     Args:
         config: the content of config.json.
@@ -135,7 +139,7 @@ def encoder_weights(
         )
         for part, one in zip(("query", "key", "value"), value.chunk(3), strict=True):
             found[f"{prefix}{part}.{kind}"] = one
-    # BERT's softmax layer shares these tensors. Write them under both names.
+    # The softmax layer shares these tensors. Write them under a second name, as Hugging Face does.
     if "cls.predictions.bias" in found:
         found["cls.predictions.decoder.bias"] = found["cls.predictions.bias"]
         found["cls.predictions.decoder.weight"] = found[

@@ -25,7 +25,8 @@ from tasks.mnli.dataset import LABELS
 from tasks.parse import data_of, recorded_config
 from tasks.text.tokenizer import BERT_MARKS, END, PAD
 
-# The keys of the section `model` that the export maps to Hugging Face or that only training uses.
+# The keys of the section `model` that the export converts to keys of Hugging Face, or that only
+# training uses.
 _MAPPED = frozenset(
     """
     name embedding_size heads head_size layers feedforward_size activation tie_embeddings dropout
@@ -38,11 +39,11 @@ _MAPPED = frozenset(
 
 
 def export(run: Run, folder: Path) -> list[Path]:
-    """Export a finished run to a new folder that Hugging Face can load. Return the folder's files.
+    """Export a finished run to `folder`, for Hugging Face. Return the paths of the new files.
 
     Raises:
-        UserError: the run is not finished, no Hugging Face class can compute its model, or the
-            folder is not empty.
+        UserError: the run is not finished, no class of Hugging Face can compute its model, or the
+            folder exists and is not empty.
     """
     if folder.exists() and any(folder.iterdir()):
         raise invalid_value("DIR", folder, "a new or empty folder", "choose another")
@@ -67,7 +68,7 @@ def export(run: Run, folder: Path) -> list[Path]:
 
     longest = config["max_position_embeddings"]
     make_directory(folder)
-    # safetensors rejects tensors that share memory, such as the chunks of one tensor.
+    # Clone, because safetensors rejects tensors that share memory, such as chunks of one tensor.
     own = {name: tensor.float().clone() for name, tensor in tensors.items()}
     content = safetensors.torch.save(own, {"format": "pt"})
     publish(folder / "model.safetensors", content)
@@ -75,11 +76,12 @@ def export(run: Run, folder: Path) -> list[Path]:
     publish(folder / "tokenizer.json", tokenizer)
     about = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": longest}
     if isinstance(section, EncoderSection):
-        # If the list lacked token_type_ids, both texts of a pair would get type 0.
+        # The list must include token_type_ids. Otherwise, both texts of a pair would get type 0.
         about["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
         about |= {f"{mark[1:-1].lower()}_token": mark for mark in BERT_MARKS}
     else:
-        # lm_eval predicts the first token of a text from the bos or the eos token.
+        # The harness lm_eval needs the bos or the eos token, to predict the first token of a text
+        # from it.
         marks = map(Tokenizer.from_str(tokenizer).id_to_token, task.marks)
         about |= zip(("bos_token", "eos_token"), marks, strict=True)
     publish_json(folder / "tokenizer_config.json", about)
@@ -115,7 +117,7 @@ def tokenizer_of(run: Run, config: RunConfig) -> Path:
     path = child(run.outputs / "data", named) / "tokenizer.json"
     if not path.is_file():
         whose = "the run's pre-training" if parents else "the run"
-        command = f"`python -m tasks.prepare FOLDER`, with the folder of {whose}"
+        command = f"`python -m tasks.prepare RUN`, where RUN is the folder of {whose}"
         raise UserError(
             f"{path} is missing; restore it, or write it again with {command}."
         )
@@ -184,7 +186,7 @@ def _measured_rows(task: Mapping[str, Any]) -> str:
     )
 
 
-# Our tasks, and their names on the Hugging Face hub.
+# The names of our tasks on the Hugging Face hub.
 _HUB_TASKS = {
     "lm1b": "text-generation",
     "pretraining": "fill-mask",

@@ -1,7 +1,7 @@
 """Import of a model that Hugging Face `transformers` saved. This is the inverse of the export.
 
 The import writes a finished run, which can be the parent of other runs. The run's id depends on the
-weights and the tokenizer, but not on the path of the model's folder.
+config, the weights and the tokenizer of the model, but not on the path of its folder.
 """
 
 import hashlib
@@ -33,11 +33,12 @@ from tasks.text.tokenizer import LARGEST_VOCABULARY, TOKENIZER, save_tokenizer
 ENCODERS = ("BertForPreTraining", "BertForMaskedLM")
 DECODERS = ("MistralForCausalLM", "Qwen3ForCausalLM", "DeepseekV3ForCausalLM")
 
-# Ignore these keys of config.json, because they change no output of the models that we import. Most
-# of them are about names, storage, training or generation, or follow from other sizes. A sliding
-# window matters only in rows that are longer than the window, and the task rejects such rows. Keys
-# of expert layers change nothing in a model without such layers. Some keys of published BERTs, such
-# as pooler_type, have no effect in any class of `transformers`.
+# Ignore these keys of config.json, because they change no output of the models that we import:
+# - Most of them are about names, storage, training or generation, or follow from other sizes.
+# - A sliding window matters only in rows that are longer than it, and the task rejects such rows.
+# - Keys of expert layers change nothing in a model without such layers.
+# - Some keys of published BERTs, such as pooler_type, have no effect in any class of
+#   `transformers`.
 IRRELEVANT = frozenset(
     """
     architectures model_type transformers_version _name_or_path dtype torch_dtype use_cache
@@ -50,11 +51,12 @@ IRRELEVANT = frozenset(
     moe_intermediate_size routed_scaling_factor output_router_logits
     """.split()
 )
-# config.json may lack these keys, because some classes and versions do not write them.
+# config.json may lack these keys, because some classes or versions of `transformers` do not write
+# them.
 OPTIONAL = frozenset(
     "head_dim rope_theta rope_parameters tie_word_embeddings attention_bias".split()
 )
-# Keys that the export does not write, and the only values that our models support.
+# Keys that the export does not write, with the only value of each that our models support.
 FIXED: dict[str, Any] = {
     "is_decoder": False,
     "add_cross_attention": False,
@@ -64,7 +66,8 @@ FIXED: dict[str, Any] = {
 }
 # An encoder may lack tensors with these prefixes, since fine-tuning creates new output layers.
 HEADS = ("bert.pooler.", "cls.")
-# Skip tensors with these suffixes. They follow from the config or from another tensor.
+# Skip tensors whose names have these suffixes, because their values follow from the config or from
+# another tensor.
 DERIVED = (
     "position_ids",
     "inv_freq",
@@ -74,10 +77,7 @@ DERIVED = (
 
 
 class _Config(TypedDict, total=False):
-    """The types of the keys of config.json that the import reads itself.
-
-    The schema of the config's section `model` checks the values of other keys.
-    """
+    """The types of keys of config.json that the schema of the section `model` does not check."""
 
     architectures: list[str] | None
     vocab_size: int
@@ -90,16 +90,16 @@ class _Token(TypedDict):
 
 
 class _Marks(TypedDict, total=False):
-    """The types of the keys of tokenizer_config.json that the import reads."""
+    """The types of the keys of tokenizer_config.json that the import uses."""
 
     bos_token: str | _Token | None
     eos_token: str | _Token | None
 
 
 def import_folder(folder: Path, outputs: Path) -> str:
-    """Import the model that `transformers` saved in `folder`. Return the id of the finished run.
+    """Import the model that `transformers` saved in `folder` as a finished run. Return its id.
 
-    If the model was imported before, return the id of the existing run.
+    If the same model was imported before, return the id of the existing run.
 
     Raises:
         UserError: our models do not support the class, an option or a tensor of the saved model, or
@@ -118,7 +118,7 @@ def _import(folder: Path, outputs: Path) -> str:
         expected = f"one of {', '.join(ENCODERS + DECODERS)}"
         raise invalid_value("architectures", name, expected, "choose another model")
     tokenizer = _read(folder / "tokenizer.json", Tokenizer.from_file)
-    # The file may store settings for padding and truncation. Our rows use neither.
+    # Remove settings for padding and truncation, which the file may contain. Our rows use neither.
     tokenizer.no_padding()
     tokenizer.no_truncation()
 
@@ -149,8 +149,8 @@ def _import(folder: Path, outputs: Path) -> str:
             length: Any = config.get("max_position_embeddings")
             marks = _marks(folder, config, tokenizer)
             exported = decoder.decoder_config(section, vocabulary, length)
-            # A sliding window matters only in rows longer than the window. The key `longest` makes
-            # the task reject such rows.
+            # The key `longest` makes the task reject rows that are longer than the sliding window,
+            # because our attention has no such window.
             longest = config.get("sliding_window")
             export = decoder.decoder_weights
             task = {"name": "lm1b", "marks": marks, "longest": longest}
@@ -172,8 +172,8 @@ def _import(folder: Path, outputs: Path) -> str:
     record = Record(run_id(recorded), recorded)
     run = RunStore(outputs).freeze(record)
     if run.result() is None:
-        # Several processes may import this folder. Each claims an attempt, and the first to finish
-        # publishes the result.
+        # Several processes may import this folder at the same time. Each claims its own attempt,
+        # and the first to finish publishes the result.
         attempt = run.claim({})
         save(weights, attempt.checkpoint_dir / WEIGHTS, run.id)
         result = {"metrics": {}, "steps": 0, "weights_sha256": weights_digest(weights)}
@@ -182,9 +182,13 @@ def _import(folder: Path, outputs: Path) -> str:
 
 
 def _model(name: str, config: dict[str, Any]) -> dict[str, Any]:
-    """Return the config section `model` for a saved model of the class `name`.
+    """Convert the content of config.json to our config section `model`.
 
-    This function ignores unknown keys of config.json. `_check_options` checks them.
+    Keys that are not converted are ignored here. `_check_options` checks them.
+
+    Args:
+        name: the class of the saved model, such as "MistralForCausalLM".
+        config: the content of config.json.
     """
 
     def given(keys: Mapping[str, str]) -> dict[str, Any]:
@@ -198,7 +202,7 @@ def _model(name: str, config: dict[str, Any]) -> dict[str, Any]:
         fixed |= {"head_size": None, "attention": multi_head}
         return model | given(encoder.KEYS) | fixed
 
-    # Version 5 of `transformers` writes the base of the rotations to the section rope_parameters.
+    # Version 5 of `transformers` writes rope_theta into the section rope_parameters.
     rotation = config.get("rope_parameters") or {}
     config = {"tie_word_embeddings": True, **config, **rotation}
     model |= decoder.NEEDED | given(decoder.KEYS | {"head_size": "head_dim"})
@@ -213,30 +217,28 @@ def _model(name: str, config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_options(config: dict[str, Any], exported: dict[str, Any]) -> None:
-    """Raise UserError if config.json lacks a key, or has an option that our model does not support.
+    """Raise UserError if config.json lacks a key, or our model does not support a key or value.
 
     Args:
         config: the config.json of the saved model.
         exported: the config.json that the export of our model would write.
     """
-    # DeepseekV3 writes the number of rotated dimensions to two keys.
+    # DeepseekV3 writes the number of rotated dimensions to this key, too.
     rotated = {"head_dim": config.get("qk_rope_head_dim")}
     wanted = FIXED | rotated | exported
     absent = exported.keys() - IRRELEVANT - OPTIONAL - config.keys()
     for key, value in (dict.fromkeys(absent, "(missing)") | config).items():
         if key in IRRELEVANT or (key in wanted and wanted[key] == value):
             continue
-        expected = "no such key, since our models do not support it"
+        expected = "no such key, since Headroom's models do not support it"
         if key in wanted:
-            expected = (
-                f"{spelled(wanted[key])}, since our model supports no other value"
-            )
+            expected = f"{spelled(wanted[key])}, since Headroom's model supports no other value"
         remedy = "choose another model, or correct config.json if it is wrong"
         raise invalid_value(key, spelled(value), expected, remedy)
 
 
 def _object(path: Path, schema: Any) -> dict[str, Any]:
-    # Resolve links, because the cache of huggingface_hub consists of them.
+    # Resolve links, which `read_object` rejects. The cache of huggingface_hub consists of links.
     return read_object(path.resolve(), schema=schema) or {}
 
 
@@ -252,10 +254,10 @@ def _read(path: Path, read: Callable[[str], Any]) -> Any:
 
 
 def _weights(folder: Path) -> dict[str, Tensor]:
-    """Return the tensors in model.safetensors, without those that DERIVED names.
+    """Return the tensors in model.safetensors, except those with a suffix in DERIVED.
 
-    In old models, the names of LayerNorm's tensors end in gamma and beta. They are renamed to
-    weight and bias.
+    Old models call the weight and the bias of a LayerNorm gamma and beta. This function renames
+    them.
     """
     found = _read(folder / "model.safetensors", load_file)
     renamed = {
@@ -270,10 +272,11 @@ def _under_our_names(
     own: Mapping[str, Tensor],
     export: Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]],
 ) -> dict[str, Tensor]:
-    """Return weights under our names, in single precision.
+    """Convert weights from the names of `transformers` to our names, in single precision.
 
-    The export only renames, splits and joins tensors. So this function exports the numbers 0, 1, 2,
-    ... in place of our weights. The exported numbers then say where each of `theirs` belongs.
+    This inverts `export`, which only renames, splits and joins tensors. To do so, the function
+    exports the numbers 0, 1, 2, ... in place of our weights. The exported numbers are then the
+    positions of `theirs` among our weights.
 
     Args:
         theirs: the weights under the names of `transformers`.
@@ -296,7 +299,7 @@ def _under_our_names(
 
     weights = torch.full((sum(sizes),), math.nan)
     for name, tensor in theirs.items():
-        # Reject integers, which are quantised weights without their scales.
+        # Reject integers. They are quantised weights, whose scales we do not read.
         if not (tensor.is_floating_point() and tensor.float().isfinite().all()):
             wanted = "finite floating-point numbers"
             value = "NaN or inf" if tensor.is_floating_point() else tensor.dtype
@@ -313,9 +316,9 @@ def _under_our_names(
 def _marks(
     folder: Path, config: Mapping[str, Any], tokenizer: Tokenizer
 ) -> tuple[int, int]:
-    """Return the ids of the tokens that begin and end a text.
+    """Return the ids of the tokens before and after a text.
 
-    If the tokenizer has no token that begins a text, both ids are that of the end token.
+    If the tokenizer has no token for the beginning of a text, use the end token for both.
     """
     about = _object(folder / "tokenizer_config.json", _Marks)
     known = {*tokenizer.get_vocab().values()}

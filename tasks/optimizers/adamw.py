@@ -11,17 +11,17 @@ FUSED = ("cpu", "cuda")
 
 
 def optimizer(module: nn.Module, section: OptimizerSection) -> torch.optim.AdamW:
-    """Return AdamW for all weights of a module."""
+    """Return AdamW for all trainable parameters of a module."""
     return of(module.named_parameters(), section)
 
 
 def of(
     named: Iterable[tuple[str, nn.Parameter]], section: OptimizerSection
 ) -> torch.optim.AdamW:
-    """Return AdamW for the named weights.
+    """Return AdamW for the named parameters that are trainable.
 
-    Weight decay is decoupled and scaled by the learning rate. As in BERT, it applies to
-    matrices, but not to LayerNorms and biases, even if a bias is a matrix.
+    Weight decay is decoupled and scaled by the learning rate. As in BERT, it applies to matrices,
+    and not to LayerNorms and biases. A bias that is a matrix is not decayed either.
     """
     trained = [(name, p) for name, p in named if p.requires_grad]
     decayed = [p for name, p in trained if p.ndim >= 2 and not name.endswith("bias")]

@@ -12,14 +12,14 @@ from tasks.optimizers import adamw
 
 
 def optimizer(module: Any, section: OptimizerSection) -> Optimizer:
-    """Return Muon for all matrices except embeddings and biases, and AdamW for the rest.
+    """Return Muon for all matrices except embeddings and biases, and AdamW for the other weights.
 
-    Muon's updates are scaled to the root mean square of AdamW's updates (Liu et al., 2025, equation
-    4). So both optimizers can use the learning rate and the weight decay of `section`. Muon's
-    momentum is 0.95.
+    Muon's updates are scaled such that their root mean square equals that of AdamW's updates (Liu
+    et al., 2025, equation 4). So both optimizers can use the learning rate and the weight decay of
+    `section`. Muon's momentum is 0.95.
     """
     embeddings = {id(weight) for weight in module.embedding_parameters()}
-    # Leave out biases by name, because the content bias of collaborative attention is a matrix.
+    # Recognise biases by name, because the content bias of collaborative attention is a matrix.
     matrices = {
         name: weight
         for name, weight in module.named_parameters()
@@ -45,20 +45,24 @@ def optimizer(module: Any, section: OptimizerSection) -> Optimizer:
 
 
 class Together(Optimizer):
-    """Several optimizers that act as one. No two of them train the same parameter."""
+    """An optimizer that consists of several optimizers for different parameters."""
 
     def __init__(self, parts: Sequence[Optimizer]) -> None:
         super().__init__([group for part in parts for group in part.param_groups], {})
         self.parts = parts
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Call `closure`, if given, to compute the gradients. Then step each optimizer."""
+        """Step each of the optimizers.
+
+        As in every optimizer of PyTorch, `closure` computes the gradients and returns the loss. If
+        it is given, call it first, and return the loss.
+        """
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        # Loading a checkpoint replaces the groups and the state of this optimizer, so pass the new
-        # ones to its parts.
+        # Loading a checkpoint replaces the groups and the state of this optimizer. So pass them to
+        # its parts before each step.
         groups = iter(self.param_groups)
         for part in self.parts:
             part.state = self.state

@@ -1,1 +1,1 @@
-"""The size server: a process that measures the sizes of models and forks jobs."""
+"""The size server: a process that measures the sizes of models, and forks jobs."""

@@ -1,7 +1,7 @@
 """The size server: `python -m tasks.size_server` builds models to measure them, and forks jobs.
 
-It imports PyTorch once. A forked job starts with PyTorch already imported. Each request is one line
-of JSON on stdin, and each answer is one line of JSON on stdout:
+The server imports PyTorch once, so that forked jobs start without this import. Each request is one
+line of JSON on stdin, and each answer is one line of JSON on stdout:
 
     {"id", "op": "size", "config"}     -> {"id", "size"}
     {"id", "op": "speed"}              -> {"id", "flops_per_second"}
@@ -12,14 +12,19 @@ of JSON on stdin, and each answer is one line of JSON on stdout:
                                        -> {"id", "pid"}; when the job ends, {"id", "exited": code}
     {"id", "op": "signal", "of", "signal": number} -> {"id"}
 
-If a request fails, the answer is {"id", "error"} instead. "import" imports a model that
-`transformers` saved in "folder", as a finished run. "preload" imports the modules that jobs need,
-and W&B unless "logger" is "none". "signal" sends a signal to the job that the request with the id
-"of" started.
+If a request fails, the answer is {"id", "error"} instead.
 
-After stdin ends, the server exits as soon as its last job has ended. It has one thread and never
-uses a GPU, so that forking is safe. The client sets environment variables, such as OMP_NUM_THREADS,
-that keep numeric libraries from starting threads.
+- "size" builds the model of a run, or interpolates its size.
+- "speed" measures the speed of matrix products.
+- "data" describes the text of a run, its folder of prepared data, and the metrics of its task.
+- "import" imports a model that `transformers` saved in "folder", as a finished run.
+- "preload" imports the modules that jobs need, and W&B unless "logger" is "none".
+- "fork" starts a job, which calls `main("argument")` of tasks.train or tasks.prepare.
+- "signal" sends a signal to the job that the request with the id "of" has started.
+
+After stdin ends, the server exits as soon as its last job has ended. The server has one thread and
+never uses a GPU, so that forking is safe. The client sets environment variables, such as
+OMP_NUM_THREADS, so that numeric libraries start no threads.
 """
 
 import contextlib
@@ -37,13 +42,14 @@ from typing import Any
 
 from tasks.process import command_line, freeze_gc
 
-# Answer --help before the slow imports.
+# Handle --help before the slow imports.
 if __name__ == "__main__":
     command_line("tasks.size_server", __doc__).parse_args()
 
 from sweeper.store.code import loaded_code
 
-# Read the source code now, before somebody edits it. Forked jobs record this copy.
+# Read the source code now, before it can be edited. Forked jobs record digests of what is read
+# here, because they run the same code.
 loaded_code()
 try:
     with freeze_gc():
@@ -57,8 +63,8 @@ try:
         from tasks.size_server.speed import flops_per_second
         from tasks.training.causes import message_of
 except (ImportError, OSError, MemoryError) as lacking:
-    # Show the traceback of an error in Headroom's own modules. With any other error, PyTorch is
-    # installed wrongly, so print one line.
+    # An error in Headroom's own modules gets a traceback. Any other error means that the libraries
+    # do not work, so print one line instead.
     module = str(getattr(lacking, "name", ""))
     if module.startswith(("sweeper", "models", "tasks")):
         raise
@@ -68,7 +74,7 @@ except (ImportError, OSError, MemoryError) as lacking:
     )
 
 POLL_S = 0.02
-"""The time between two checks for children that have exited."""
+"""The time between two checks for exited child processes, in seconds."""
 
 Request = Mapping[str, Any]
 Answer = dict[str, Any]
@@ -78,24 +84,24 @@ class Server:
     """A loop that answers requests and waits for the processes that it has forked."""
 
     def __init__(self) -> None:
-        # Only answers may go to stdout, so send the output of libraries to stderr. First flush what
-        # they have already written. The client ignores it.
+        # Only answers may go to stdout, so redirect the output of libraries to stderr. The flush
+        # sends what they have already written to stdout, where the client ignores it.
         sys.stdout.flush()
         self._answers = os.dup(1)
         os.dup2(2, 1)
-        # Map the pid of each child to the request for which it was forked.
+        # The request for which each child process was forked, by pid.
         self._children: dict[int, Request] = {}
 
     @cached_property
     def _polynomials(self) -> CountPolynomials:
         with freeze_gc():
-            # The first model imports this package. Import it here without garbage collection, which
-            # is faster.
+            # The first model that is built imports this package. Importing it here, without garbage
+            # collection, is faster.
             importlib.import_module("torch._dynamo")
         return CountPolynomials(counts)
 
     def serve(self) -> None:
-        """Answer requests until stdin has ended and all children have exited."""
+        """Answer requests until stdin has ended and all child processes have exited."""
         rest, listening = b"", True
         while listening or self._children:
             wait_s = POLL_S if self._children else None
@@ -112,7 +118,7 @@ class Server:
         self._answer(request, _result(lambda: self._process(request)))
 
     def _process(self, request: Request) -> Answer | None:
-        """Return the answer to a request, or None if a child process answers it."""
+        """Return the answer to a request, or None if a child process answers the request."""
         match request["op"]:
             case "size":
                 return {"size": size(request["config"], self._polynomials.counts)}
@@ -143,7 +149,7 @@ class Server:
         # SIGKILL must also reach the processes that the job has started.
         kill = os.killpg if number == signal.SIGKILL else os.kill
         for pid, request in self._children.items():
-            # The pid cannot belong to another process before _reap has waited for this one.
+            # The system does not reuse the pid before `_reap` has waited for the process.
             if request["id"] == job:
                 kill(pid, number)
 
@@ -151,12 +157,15 @@ class Server:
         if answer is None:
             return
         line = json.dumps({"id": request["id"], **answer}) + "\n"
-        # The client may have ended. The jobs continue without it.
+        # If the client has ended, the jobs continue without it.
         with contextlib.suppress(BrokenPipeError):
             os.write(self._answers, line.encode())
 
     def _fork_answer(self, request: Request, work: Callable[[], Answer]) -> None:
-        """Answer in a child process, because reading a corpus or a model may start threads."""
+        """Answer a request in a child process, because `work` may start threads.
+
+        A process with several threads must not fork.
+        """
 
         def ask() -> int:
             self._answer(request, _result(work))
@@ -179,8 +188,8 @@ class Server:
         pid = forked()
         if pid == 0:
             become_job(work, log=request.get("log"))
-        # The child also makes itself the leader of a process group. Do it here too, because the
-        # client may signal the group before the child has run.
+        # The child process also makes itself the leader of a process group. Do it here, too, since
+        # the client may send a signal to the group before the child process has run.
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)
         self._children[pid] = request
@@ -196,11 +205,12 @@ class Server:
                     self._answer(request, {"exited": code})
                 elif code:
                     text = f"the process that should answer exited with code {code}"
-                    self._answer(request, {"error": f"{text}; see its stderr."})
+                    remedy = "read its last lines above for the reason"
+                    self._answer(request, {"error": f"{text}; {remedy}."})
 
 
 def _result(work: Callable[[], Answer | None]) -> Answer | None:
-    """Return what `work` returns, or an answer that describes the error that it raises."""
+    """Return the result of `work`. If `work` raises an error, return an answer with the error."""
     try:
         return work()
     except Exception as error:  # a request that fails must not end the server
@@ -210,7 +220,7 @@ def _result(work: Callable[[], Answer | None]) -> Answer | None:
 
 
 def _imported(request: Request) -> Answer:
-    # Imported here, because few sweeps need the libraries of this module.
+    # Import this module only here, because few sweeps need its libraries.
     from tasks.export.published import import_folder
 
     return {"run": import_folder(Path(request["folder"]), Path(request["outputs"]))}

@@ -1,7 +1,7 @@
-"""The contract of attention variants, checked when a run is planned.
+"""The contract of attention variants, which is checked when a run is planned.
 
-The code of a plugin's variant may be wrong. If it ignores the mask, the model sees the tokens that
-it must predict, and wins every comparison.
+The variant of a plugin may have faults. For example, if it ignores the mask, the model sees the
+tokens that it must predict, and wins every comparison.
 """
 
 from collections import Counter
@@ -21,34 +21,38 @@ from sweeper.store.files import canonical
 from tasks.config.architecture import KEY, WithAttention
 from tasks.training.causes import message_of
 
-# The segment of each position in a packed row. Segment 0 is padding.
+# The segment of each position in a short packed row. Variants are checked on this row. Segment 0 is
+# padding.
 _SEGMENTS = (1, 1, 1, 1, 2, 2, 2, 2, 0, 0)
-# Also check a row of 64 positions, because a variant that computes in blocks may treat whole blocks
-# differently.
+# Also check a row of 64 positions. A variant that computes in blocks may have faults that a row
+# shorter than a block does not show.
 _LONG = (*[1] * 40, *[2] * 16, *[0] * 8)
-# To check a row of _SEGMENTS or _LONG, change about this many of its positions, one at a time.
+# To check _SEGMENTS or _LONG, change about this many of its positions, one at a time.
 _CHANGED = 20
-# Change fewer positions of a row that has the run's own length, because it may be long.
+# Change fewer positions of a row that is as long as the run's rows, because it may be long.
 _CHANGED_OF_OWN = 3
-# If the run's rows have more positions than this, check rows of this many positions instead.
+# If the run's rows are longer than this, check rows of this length instead.
 _LONGEST = 2048
-# Draw the input at a changed position with this standard deviation. Then even a small attention
-# weight on it changes the outputs.
+# Draw the new input at a changed position with this standard deviation. It is large, so that even a
+# small attention weight on the position changes the outputs.
 _LOUD = 10.0
-# The tolerance for rounding errors, as a share of the largest output.
+# The tolerance for rounding errors in each precision, as a share of the largest output.
 _ROUNDING = {
     "bf16-mixed": 1e-2,
     "32-true": 1e-5,
     "64-true": 1e-5,
 }
-# The budget for checks, as layers x positions x embedding_size. The checks then take about ten
-# seconds. Beyond it, only build the layers that resemble a checked one (`_shape_class`).
+# The budget for checks on rows as long as the run's, as layers x positions x embedding_size. It
+# allows about ten seconds. After that, a layer that resembles a checked one (`_shape_class`) is
+# built, but not checked.
 _WORK = 1 << 20
 _checked: set[object] = set()
 
 
 def check(section: WithAttention, length: int = 0, precision: str = "32-true") -> None:
-    """Check the attention variant that `section` names, once for each size of its layers.
+    """Check the attention variant that `section` names, at each size that the layers have.
+
+    A size that has already been checked with the same options is skipped.
 
     Args:
         section: the section `model` of a run's config.
@@ -75,11 +79,10 @@ def check(section: WithAttention, length: int = 0, precision: str = "32-true") -
 
 
 def _shape_class(embedding_size: int, heads: int, head_size: int) -> tuple[object, ...]:
-    """Return a key that is equal for layers of similar sizes.
+    """Return a key for the properties of a layer's sizes on which a variant's faults may depend.
 
-    The key says, for example, whether there is a single head, and whether the head size is odd. The
-    behaviour of a variant may depend on such properties. `check` does fewer checks on a layer if a
-    layer with the same key has passed.
+    One property is whether the head size is odd. If a layer with the same key has passed, `check`
+    does fewer checks on the layer.
     """
     power_of_2 = heads & (heads - 1) == 0
     fills = heads * head_size == embedding_size
@@ -97,7 +100,7 @@ def _check_layer(
     """Raise UserError if a layer of these sizes breaks the contract on one of the `rows`.
 
     Args:
-        rows: a pair for each row: the segment of each of its positions, and the number of
+        rows: a pair for each row to check: the segment of each position, and the number of
             positions to change.
     """
     name, build = section.attention.name, section.attention.builder()
@@ -135,8 +138,9 @@ def _check_layer(
 def _own_rows(length: int) -> list[tuple[int, ...]]:
     """Return two packed rows: one as long as the run's rows, and one that is one position shorter.
 
-    One length is even and the other odd. A row of four or more positions has two segments of at
-    least two positions, because a rotation changes nothing at the first position of a segment.
+    So one length is even and the other is odd. Leave out rows with fewer than two positions. A row
+    of four or more positions has two segments of at least two positions each, because a rotation
+    changes nothing at the first position of a segment.
     """
     rows = []
     for own in (min(length, _LONGEST), min(length, _LONGEST) - 1):
@@ -146,7 +150,10 @@ def _own_rows(length: int) -> list[tuple[int, ...]]:
 
 
 def _layer_sizes(section: WithAttention) -> list[tuple[int, int, int]]:
-    """Return the (embedding_size, heads, head_size) of each attention that the layers contain."""
+    """Return the distinct (embedding_size, heads, head_size) of the model's attention modules.
+
+    A layer with heads of several sizes has one module for each size.
+    """
     groups: set[tuple[int, int]] = set()  # pairs (number of heads, head size)
     for sizes in sizes_by_layer(
         section.resolved_head_size, getattr(section, "layers", 1)
@@ -165,11 +172,11 @@ def _raised(name: str, error: Exception) -> Exception:
 
 
 def _rotation(layer: Any, segments: Sequence[int]) -> dict[str, Rotation]:
-    """Return the keyword argument that a decoder with rotary positions passes to a layer."""
+    """Return {"rotation": ...}: the keyword argument that a decoder passes to `layer`."""
     positions_BT = torch.tensor(
         [[segments[:t].count(s) for t, s in enumerate(segments)]]
     )
-    # Only an even number of dimensions can be rotated. In a head of odd size, leave out the last.
+    # Only an even number of dimensions can be rotated. If the size is odd, do not rotate the last.
     size = layer.rotary_size
     return {"rotation": Rotation(positions_BT, {size: size - size % 2}, base=10.0)}
 
@@ -185,20 +192,22 @@ def behaviour_fault(
     most: int = _CHANGED,
     precision: str = "32-true",
 ) -> str | None:
-    """Describe the first rule of the contract that a layer breaks. Return None if it breaks none.
+    """Return a description of the first rule of the contract that a layer breaks, or None.
 
-    The rules:
+    The description begins with what the rule expects, for example "finite outputs, but some are NaN
+    or infinite". The rules:
 
-    - Outputs have the shape of the inputs, and their heads can be measured.
+    - Outputs are finite and have the shape of the inputs, and `head_measures` works.
     - An output depends only on positions that the mask allows, and not on other rows.
     - Without dropout, outputs are equal in training and in evaluation.
-    - A new layer that loads the state of another gives the same outputs.
+    - A new layer that loads the state_dict of another layer gives the same outputs.
     - With rotary positions (`rotated`), outputs depend on the rotation.
     - Every parameter receives a gradient.
 
     Args:
-        segments: the row to check, given as the segment of each position.
-        most: the number of positions to change, approximately.
+        build: the function that builds the layer, see `AttentionSection.builder`.
+        segments: the row to check, as the segment of each position.
+        most: about how many positions to change.
         precision: `trainer.precision` of the run.
     """
     half = torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16-mixed")
@@ -209,13 +218,13 @@ def behaviour_fault(
             for _ in range(2)
         )
         with torch.no_grad():
-            # Change every parameter. One that is initialised to zero would hide a fault.
+            # Change every parameter, because a parameter that is zero could hide a fault.
             for parameter in layer.parameters():
                 parameter.add_(0.1 * torch.randn_like(parameter))
         anew.load_state_dict(layer.state_dict())
         changed = range(0, len(segments), max(1, len(segments) // most))
         x_BTD = torch.randn(1, len(segments), embedding_size)
-        # The first row stays unchanged. In every other row, change one position.
+        # Keep the first row unchanged. In each of the other rows, change one position.
         x_BTD = x_BTD.repeat(1 + len(changed), 1, 1)
         for row, t in enumerate(changed, 1):
             x_BTD[row, t] = _LOUD * torch.randn(embedding_size)
@@ -254,8 +263,8 @@ def _behaviour_faults(
             if not y_BTD.isfinite().all():
                 yield f"finite outputs, but some are NaN or infinite {tried}"
             if len(segments) <= len(_LONG):
-                # Otherwise, an error of this measurement would appear only after training. The
-                # measurement of a longer row may take minutes.
+                # Measure the heads once, because an error of this measurement would otherwise
+                # appear only after training. Skip longer rows, which may take minutes.
                 head_measures(alone)
             alone_BTD = alone()
             trained_BTD = layer.train()(x_BTD, mask_B1TT, **rotation)
@@ -263,10 +272,11 @@ def _behaviour_faults(
             unrotated_BTD = layer(x_BTD, mask_B1TT)
             loaded_BTD = anew(x_BTD, mask_B1TT, **rotation)
         rounding = relative * float(y_BTD[0].abs().max())
-        moved_CT = (y_BTD[1:] - y_BTD[:1]).abs().amax(-1)  # (changed position, query)
+        # Shapes: C changed positions, T queries.
+        moved_CT = (y_BTD[1:] - y_BTD[:1]).abs().amax(-1)
         hidden_CT = (moved_CT > rounding) & ~mask_B1TT[0, 0].T[list(changed)]
         pairs = ((changed[row], query) for row, query in hidden_CT.nonzero().tolist())
-        # If both later positions and other segments change an output, report a later position.
+        # Report later positions that change an output first, and then positions of other segments.
         for position, query in sorted(pairs, key=lambda at: at[0] <= at[1]):
             kind = "a causal mask" if causal else "a mask of segments"
             yield (

@@ -1,7 +1,7 @@
 """Functions for the jobs that the size server forks.
 
-The size server imports PyTorch and the code of jobs once. A forked process shares these modules, so
-each job starts without the imports.
+The size server imports PyTorch and the code of jobs once. Forked processes share the imported
+modules, so that jobs start without delay.
 """
 
 import contextlib
@@ -19,24 +19,25 @@ from typing import NoReturn
 from sweeper.store import registry
 from tasks.process import freeze_gc
 
-# Import these before forking. Otherwise wandb.init imports `internal` in each run, which takes 1 s.
+# Import these modules of W&B before forking. Otherwise, wandb.init would import `internal` in each
+# run, which takes 1 s.
 WANDB = ("wandb", "wandb.sdk.launch.inputs.internal")
-# Lightning imports torchmetrics, which imports these packages if they are installed. That would
-# take 1.4 s, of which `transformers` takes 0.6 s. This project does not use torchmetrics.
+# Lightning imports torchmetrics, which imports these packages if they are installed. This takes
+# 1.4 s and is not needed, because this project does not use torchmetrics.
 UNUSED = ("matplotlib", "scipy", "torchvision", "transformers")
 
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
 
 
 def preload(logger: str) -> None:
-    """Import the modules that jobs need, and W&B unless `logger` is "none"."""
+    """Import the modules that jobs need. Also import W&B, unless `logger` is "none"."""
     from tasks.parse import module_class
 
     with freeze_gc():
         for name in ("tasks.train", "tasks.training.job"):
             importlib.import_module(name)
         for name in registry.names(registry.TASKS):
-            # Leave the import of a plugin's task to the jobs that use it.
+            # Do not import the tasks of plugins. Only the jobs that use such a task import it.
             if not registry.made_of(registry.TASKS, name):
                 module_class(name)
         # The packages omegaconf and wandb may not be installed.
@@ -47,10 +48,13 @@ def preload(logger: str) -> None:
 
 
 class NotInstalled(MetaPathFinder):
-    """A finder for sys.meta_path that pretends that the packages UNUSED are not installed."""
+    """A finder for sys.meta_path that hides the packages UNUSED, as if they were not installed."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
-        """Raise ModuleNotFoundError for a hidden package, unless it is already imported."""
+        """Raise ModuleNotFoundError for a module of a hidden package.
+
+        If the package is already imported, do nothing.
+        """
         package = fullname.partition(".")[0]
         if package in UNUSED and package not in sys.modules:
             raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
@@ -58,21 +62,21 @@ class NotInstalled(MetaPathFinder):
     def find_distributions(
         self, context: metadata.DistributionFinder.Context
     ) -> tuple[()]:
-        """Raise PackageNotFoundError for a hidden package. `metadata.version` calls this."""
+        """Raise PackageNotFoundError for a hidden package. `metadata.version` calls this method."""
         if context.name in UNUSED:
             raise metadata.PackageNotFoundError(context.name)
         return ()
 
 
 def import_lightning() -> None:
-    """Import Lightning without the packages UNUSED, which it would import if they are installed."""
+    """Import Lightning, but hide the packages UNUSED from it to save the time of their imports."""
     finder = NotInstalled()
     sys.meta_path.insert(0, finder)
     try:
         importlib.import_module("pytorch_lightning")
     except ImportError:
-        # Lightning may need a hidden package. Ignore the error, because the next import of
-        # Lightning finds all packages.
+        # Lightning may need a hidden package. Ignore the error, because Lightning is imported again
+        # later, when all packages are visible.
         pass
     finally:
         sys.meta_path.remove(finder)
@@ -88,7 +92,8 @@ def become_job(work: Callable[[], int], *, log: str | None) -> NoReturn:
     """
     code = 1
     try:
-        # Lead a new process group. Ctrl-C does not reach it, and the server can kill all of it.
+        # Make this process the leader of a new process group. Ctrl-C does not reach the group, and
+        # the server can kill the whole group.
         os.setpgid(0, 0)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -114,10 +119,14 @@ def become_job(work: Callable[[], int], *, log: str | None) -> NoReturn:
 
 
 def forked() -> int:
-    """Call os.fork and return its result. If there are too many processes, retry for 6 s."""
+    """Call os.fork and return its result. If there are too many processes, retry for 6 s.
+
+    Raises:
+        BlockingIOError: there are still too many processes.
+    """
     for wait_s in (0.1, 1.0, 5.0):
         try:
             return os.fork()
-        except BlockingIOError:  # EAGAIN: there are too many processes
+        except BlockingIOError:  # EAGAIN: too many processes
             time.sleep(wait_s)
     return os.fork()

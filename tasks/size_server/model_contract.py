@@ -1,7 +1,8 @@
-"""The check of language models when a run is planned.
+"""The check of a run's language model against its contract, when the run is planned.
 
-A model of Hugging Face's `transformers` or of a plugin may break the contract of language models
-outside its attention too, so the whole model is checked.
+By the contract (tasks/lm1b/contract.py), an output depends only on earlier tokens. A model of
+Hugging Face's `transformers` or of a plugin may also break it outside its attention, so the whole
+model is checked.
 """
 
 import torch
@@ -12,18 +13,18 @@ from tasks.config.sections import RunConfig
 from tasks.lm1b.contract import check_fresh
 from tasks.parse import module_class, module_of
 
-# The name of the model that `check` skips. attention_contract.py checks its attention, and tests
-# cover the rest.
+# The architecture that `check` skips. attention_contract.py checks the attention of this model, and
+# tests cover the rest.
 OURS = "decoder"
 _SIZES = {"layers", "embedding_size", "heads", "head_size", "feedforward_size"}
 _checked: set[str] = set()
 
 
 def check(run: RunConfig) -> None:
-    """Check the model of a config, if it is a language model other than Headroom's own.
+    """Check the model of a run, if it is a language model other than Headroom's own decoder.
 
-    Of several models that differ only in size, only the first is checked here. Every model is
-    checked again after its training.
+    If models differ only in size, check only the first of them. Each model is checked again after
+    its training.
 
     Raises:
         UserError: the model breaks the contract (see `check_fresh`).

@@ -1,11 +1,11 @@
 """The size of a run: the parameters, FLOPs and KV cache of its model.
 
-Measuring a size requires a model, and building a model for every run is slow. Therefore the sizes
-of most models are interpolated. The number of parameters, and of FLOPs, is a polynomial in the
-dimensions of a model. It is at most quadratic in embedding_size, heads and head_size, and affine in
-feedforward_size. The size server builds as many models as the polynomial has coefficients, and
-applies Lagrange's interpolation. The polynomial must also give the exact counts of one larger model
-and of all models built before. Otherwise, every model is built.
+To measure a size, a model must be built, which is too slow for every run. Therefore the sizes of
+most models are interpolated. The numbers of parameters and of FLOPs are polynomials in the
+dimensions of a model. They are at most quadratic in embedding_size, heads and head_size, and affine
+in feedforward_size. The size server builds as many models as such a polynomial has coefficients,
+and applies Lagrange's interpolation. As a check, the polynomials must also give the exact counts of
+one larger model, and of all models built before. If they do not, every model is built.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from tasks.size_server import attention_contract, model_contract
 from tasks.training.causes import message_of
 
 Counts = dict[str, int]
+"""The result of `counts`: numbers of parameters, FLOPs and bytes, by name."""
 Place = tuple[int, ...]
+"""The dimensions of a model, in the order of NODES."""
 
 NODES: dict[str, tuple[int, ...]] = {
     "embedding_size": (1, 2, 3),
@@ -38,36 +40,41 @@ NODES: dict[str, tuple[int, ...]] = {
     "head_size": (1, 2, 3),
     "feedforward_size": (1, 2),
 }
-"""The grid of models between which counts are interpolated.
+"""The grid of models for the interpolation, as multiples of the dimensions of the first model.
 
-Each dimension of the first built model is multiplied by these numbers. The products are valid
-sizes, because an option that divides a dimension, such as `key_value_heads`, divides them, too.
+The multiples are valid dimensions: an option that divides a dimension, such as `key_value_heads`,
+also divides its multiples.
 """
 BUILT_FIRST = math.prod(map(len, NODES.values()))
-"""Build and count this many models of a kind before interpolating.
+"""Begin to interpolate after this many models of the same kind have been built.
 
-The grid for the interpolation has as many models, which must be built, too.
+The grid for the interpolation requires as many models again. So the interpolation saves time only
+if there are more models.
 """
 BEYOND = 5
-"""Check the polynomials with a model whose dimensions are this multiple of the first model's."""
+"""To check the polynomials, build a model whose dimensions are this multiple of the first's."""
 
 
 class CountPolynomials:
-    """A counter of the parameters and FLOPs of models that does not build every model.
+    """A counter of the parameters and FLOPs of models, which does not build every model.
 
     Two models are of the same kind if their configs differ only in dimensions. The first models of
-    a kind are built and counted. The counts of later ones are interpolated.
+    a kind are built. The counts of later models are interpolated.
+
+    Args:
+        build: a function that builds the model of a config and returns its counts, such as
+            `counts`.
     """
 
     def __init__(self, build: Callable[[RunConfig], Counts]) -> None:
         self._build = build
-        # The parameters and FLOPs of each model that was built, by kind of model.
+        # The counts of the models that were built, by kind of model and dimensions.
         self._built: dict[str, dict[Place, Counts]] = {}
-        # The polynomials that fit these counts, by kind. None if no polynomials fit.
+        # The polynomials through these counts, by kind of model. None if none fit.
         self._polynomials: dict[str, Polynomials | None] = {}
 
     def counts(self, run: RunConfig) -> Counts:
-        """Return the result of `build(run)`, without building the model if possible."""
+        """Return the same as `build(run)`. If possible, interpolate instead of building."""
         head_size = run.model.one_head_size
         if not isinstance(run.model, TransformerSection) or head_size is None:
             return self._build(run)
@@ -92,10 +99,10 @@ class CountPolynomials:
         return built[place]
 
     def _fitted(self, run: RunConfig, built: dict[Place, Counts]) -> Polynomials | None:
-        """Build models on a grid of dimensions, and return the polynomials through their counts.
+        """Build the models of the grid, and return the polynomials through their counts.
 
-        Return None if a model cannot be built, or if the polynomials contradict the counts of
-        another model.
+        Return None if a model cannot be built, or if the polynomials give wrong counts for the
+        larger model or a model that was built before.
         """
         origin = next(iter(built))
 
@@ -112,7 +119,7 @@ class CountPolynomials:
             )
             checks = {**built, larger: count(larger)}
         except (UserError, ValueError):
-            # The attention variant does not support one of these sizes.
+            # The model does not support one of these sizes.
             return None
         fits = all(found.at(place) == counts for place, counts in checks.items())
         return found if fits else None
@@ -126,7 +133,7 @@ class Polynomials:
     """Polynomials in the dimensions of a model, one for each count.
 
     Args:
-        origin: the dimensions that the numbers in NODES multiply.
+        origin: the dimensions of the first model. The grid consists of their multiples by NODES.
         on_grid: the counts of the models on the grid, in the order of `itertools.product`.
     """
 
@@ -134,7 +141,7 @@ class Polynomials:
         self._origin, self._names = origin, list(on_grid[0])
         rows = [list(counts.values()) for counts in on_grid]
         # The first four axes are the dimensions in NODES, and the last is the name of the count.
-        # Python's integers do not overflow.
+        # Use Python's integers (dtype=object), because they do not overflow.
         shape = (*map(len, NODES.values()), -1)
         self._on_grid = np.array(rows, dtype=object).reshape(shape)
 
@@ -164,8 +171,11 @@ def _lagrange_basis(nodes: Sequence[int], x: Fraction) -> list[Fraction]:
 def counts(run: RunConfig) -> dict[str, int]:
     """Build the model of a run, and count its parameters, KV-cache bytes per token, and FLOPs.
 
-    The FLOPs are those of a forward pass on the task's `example`. The result also has the number of
-    positions of this example.
+    "forward_flops" are the FLOPs of a forward pass on the task's `example`, and "positions" is the
+    number of positions of this example.
+
+    Raises:
+        UserError: the task cannot call the model, or its forward pass reads labels.
     """
     device = run.model.counted_on
     with torch.device(device):
@@ -200,19 +210,24 @@ def counts(run: RunConfig) -> dict[str, int]:
 def size(
     config: Mapping[str, Any], counted: Callable[[RunConfig], Counts] = counts
 ) -> dict[str, int | float]:
-    """Return the size of a run by name.
+    """Return the size of a run as a dict.
 
-    The size consists of the numbers of parameters, the KV-cache bytes per token, the training
-    tokens, the training FLOPs per token, the head size, and the width of all heads of a layer.
-    Training costs three times the FLOPs of a forward pass: the forward pass itself, the gradients
-    of the inputs and the gradients of the weights. For a pre-training, the training FLOPs per token
-    are those of the first phase. If heads differ in size, the result lacks the key `head_size`.
+    Its keys are the numbers of parameters, the KV-cache bytes per token, and:
+
+    - tokens: the number of training tokens.
+    - flops_per_token: the training FLOPs per token. Training costs three times the FLOPs of a
+      forward pass: the forward pass, the gradients of the inputs and the gradients of the weights.
+      For a pre-training, they are the FLOPs of the first phase.
+    - head_size: the size of every head. The key is missing if heads differ in size.
+    - width: the sum of the head sizes of a layer, averaged over the layers. It includes the rotary
+      dimensions that latent attention adds to each head.
 
     Args:
-        counted: a function with the same results as `counts`.
+        config: the config of the run.
+        counted: a function that returns the same as `counts`.
 
     Raises:
-        UserError: the config is invalid.
+        UserError: the config is invalid, or the model breaks its contract.
     """
     run = parse(config)
     model = run.model
@@ -223,11 +238,12 @@ def size(
     model_contract.check(run)
     flops, positions = found.pop("forward_flops"), found.pop("positions")
     attention = getattr(model, "attention", None)
-    # Latent attention adds rotary dimensions to each head. Other variants have no such option.
+    # The option `rotary_size` of latent attention adds dimensions to each head. Other variants have
+    # no option of this name.
     rotary = model.heads * getattr(attention, "rotary_size", 0)
     layers = getattr(model, "layers", 1)
     total = total_width(model.resolved_head_size, model.heads, layers)
-    # Layers may differ in width, so return their mean.
+    # Layers may differ in width. Keep the mean an integer if it is one.
     mean_width = total / layers if total % layers else total // layers
     one_size = model.one_head_size
     return {

@@ -1,10 +1,13 @@
-"""The speed of this machine. It gives an estimate of a run's time until a run has been measured."""
+"""The speed of this machine, from which the first estimate of a run's time is made.
+
+Later estimates use the measured times of runs.
+"""
 
 import time
 
 import torch
 
-SPEED_S = 1.0  # how long to measure
+SPEED_S = 1.0  # the duration of the measurement, in seconds
 
 
 def flops_per_second() -> float:

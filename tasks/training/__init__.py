@@ -1,1 +1,1 @@
-"""The training of one run: its loop, checkpoints, metrics, signals and ranks."""
+"""Code that trains one run: the loop, checkpoints, metrics, signals and ranks."""

@@ -1,7 +1,8 @@
 """Training steps as CUDA graphs: one launch replays all kernels of a step.
 
-For a small step, launching the kernels one by one takes ten times as long as running them. A graph
-repeats kernels and runs no Python code. So each graph is compared with an eager step before use.
+For a small step, launching the kernels one by one takes ten times as long as running them. A replay
+runs no Python code, so its results are wrong if a step depends on Python values that change. So
+each graph is compared with an eager step before it is used.
 """
 
 import warnings
@@ -17,12 +18,12 @@ from tasks.batch import Batch
 from tasks.training.causes import message_of
 from tasks.training.steps import Steps
 
-# Capture graphs for at most this many batch shapes. Steps of other shapes are eager.
+# Capture graphs for at most this many batch shapes. Steps with other shapes are eager.
 MOST_GRAPHS = 16
 
 
 class CapturedStep(NamedTuple):
-    """A CUDA graph, the batch that it reads, and the loss that it writes."""
+    """A CUDA graph of a step, the tensors from which it reads the batch, and its loss tensor."""
 
     graph: torch.cuda.CUDAGraph
     batch: Batch
@@ -33,8 +34,10 @@ class CapturedSteps:
     """A callable that takes training steps on one GPU, with CUDA graphs where possible.
 
     For each batch shape, the first step is eager. The second step is taken twice, eagerly and by a
-    new graph. Later steps replay the graph. If the two results of the second step differ in any
-    bit, or if its eager version waits for the GPU, all further steps of all shapes are eager.
+    new graph, from the same state. Later steps replay the graph.
+
+    If the two results of a second step differ in any bit, or if its eager version waits for the
+    GPU, all further steps of all shapes are eager.
     """
 
     def __init__(self, steps: Steps) -> None:
@@ -45,14 +48,15 @@ class CapturedSteps:
 
         # All graphs read the learning rate from this tensor.
         self._rate = torch.zeros((), device=device)
-        # The graph of each batch shape. It is None until the shape's second step.
+        # The graph of each batch shape that has occurred. It is None until the second step with
+        # this shape.
         self._captured: dict[Any, CapturedStep | None] = {}
         self._most_graphs = MOST_GRAPHS
 
     def __call__(self, number: int, batch: Batch) -> Tensor:
         """Take step `number` (from 0) and return the loss of the batch, on the GPU."""
-        # Autograd accumulates a gradient on the stream that first used the parameter. A capture
-        # must not wait for another stream, so all steps run on the same stream.
+        # Run all steps on one stream. Autograd accumulates a gradient on the stream that first used
+        # the parameter, and a captured step must not wait for another stream.
         current = torch.cuda.current_stream(self._stream.device)
         self._stream.wait_stream(current)
         with torch.cuda.stream(self._stream):
@@ -96,7 +100,8 @@ class CapturedSteps:
     def _capture(self, number: int, batch: Batch) -> CapturedStep:
         """Capture a step as a graph without running it.
 
-        An eager step must have come before, so that the optimizer has its state.
+        An eager step must have been taken before, because the first step creates the optimizer's
+        state.
         """
         steps = self._steps
         own = {name: tensor.clone() for name, tensor in batch.items()}
@@ -114,7 +119,8 @@ class CapturedSteps:
             ):
                 loss = steps.update(number, own)
         except RuntimeError as error:
-            # After an error in the step, the end of the capture fails too. Report the first error.
+            # An error in the step makes the end of the capture fail, too. Report the error in the
+            # step, which came first.
             first = error.__context__ or error
             if isinstance(first, torch.OutOfMemoryError):
                 raise first from None
@@ -164,7 +170,7 @@ class CapturedSteps:
 
 @contextmanager
 def raise_on_synchronization() -> Iterator[None]:
-    """Within the block, raise RuntimeError if the host waits for the GPU.
+    """Within the block, make torch raise RuntimeError if the host waits for the GPU.
 
     torch detects most such waits, but not all.
     """

@@ -1,4 +1,4 @@
-"""The signals that stop a job, and the causes that a job records for its errors."""
+"""The signals that stop a job, and the causes of errors that a job records."""
 
 import errno
 import signal
@@ -17,7 +17,10 @@ STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Interrupted(BaseException):
-    """A request to stop the job. It is a BaseException, so that libraries do not catch it."""
+    """The exception that a stop signal raises in the job.
+
+    It is a BaseException, so that libraries do not catch it.
+    """
 
 
 class Interruption:
@@ -27,8 +30,9 @@ class Interruption:
     the next call of `check` raises Interrupted. Further signals do nothing, because systemd, Slurm
     and the sweep may each send one.
 
-    Several ranks must stop after the same step. So if a run has several ranks, a deferred signal
-    sets `requested` only in the next call of `synchronize`, and on all of them.
+    The ranks of a run must stop after the same step. So if a run has several ranks, a deferred
+    signal to one of them has no effect until all ranks call `synchronize`. This sets `requested` on
+    every rank.
     """
 
     def __init__(self) -> None:
@@ -37,13 +41,13 @@ class Interruption:
         self._deferred = False
 
     def install(self) -> None:
-        """Handle the stop signals. This replaces any handler that a library installed."""
+        """Begin to handle the stop signals. This replaces handlers that libraries installed."""
         for number in STOPS:
             signal.signal(number, self._handle)
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """Defer signals in the block: they only set `requested`. Call `check` to act on them."""
+        """Within the block, let a signal only set `requested`. Call `check` to act on it."""
         self._deferred = True
         try:
             yield
@@ -51,15 +55,18 @@ class Interruption:
             self._deferred = False
 
     def synchronize(self) -> None:
-        """Set `requested` if any rank received a signal. Every rank calls this after each step."""
+        """Set `requested` if any rank has received a signal.
+
+        All ranks must call this method after each step, because they communicate.
+        """
         received = torch.tensor(float(self._received))
         any_received = bool(ranks.mean(received) > 0)
-        # Only ever set it to True. Another assignment could undo what a signal has just set.
+        # Never assign False, because that could undo what a signal has just set.
         if any_received:
             self.requested = True
 
     def check(self) -> None:
-        """Raise Interrupted if the job was asked to stop."""
+        """Raise Interrupted if `requested` is set."""
         if self.requested:
             raise Interrupted
 
@@ -71,7 +78,7 @@ class Interruption:
             raise Interrupted
 
 
-# Phrases that identify the cause in the message of an error. Many errors of torch, CUDA's libraries
+# Phrases in the messages of errors that identify the cause. Many errors of torch, CUDA's libraries
 # and C++ have no exception class of their own.
 PHRASES = {
     Cause.DISK_FULL: (
@@ -96,7 +103,7 @@ PHRASES = {
 
 
 class NotFinite(Exception):
-    """The error raised if a loss or metric is nan or infinite. It names the step and the remedy."""
+    """The error raised if a loss or a metric is nan or infinite."""
 
     def __init__(self, name: str, value: float, step: int) -> None:
         super().__init__(
@@ -109,8 +116,8 @@ def cause_of(error: BaseException, reading_data: bool) -> Cause:
     """Return the cause to record for an error.
 
     Args:
-        reading_data: whether the job was reading its data. A UserError then has the cause DATA,
-            otherwise CONFIG.
+        reading_data: whether the job was reading its data when the error was raised. If true, the
+            cause of a UserError is DATA, otherwise CONFIG.
     """
     if isinstance(error, Interrupted):
         return Cause.INTERRUPTED
@@ -143,7 +150,10 @@ def cause_of(error: BaseException, reading_data: bool) -> Cause:
 
 
 def message_of(error: BaseException) -> str:
-    """Return an error's message as one line. Its type comes first, unless the class is ours."""
+    """Return an error's message as one line, such as "ValueError: bad shape".
+
+    Leave out the type if this project defines it, because such messages are complete sentences.
+    """
     text = " ".join(str(error).split())
     if isinstance(error, UserError | NotFinite | Interrupted):
         return text

@@ -1,9 +1,9 @@
 """Training on several devices: each has a process (rank), and the ranks share every batch.
 
-The job starts the ranks of its machine, and waits for them. Rank 0 claims the attempt and writes
-the result. The first rank that fails records the cause. If a rank is killed, the job records this.
-On several machines, the environment variable NODE_RANK is the number of this machine, and the ranks
-connect at MASTER_ADDR and MASTER_PORT.
+The parent process starts the ranks of its machine, and waits for them. Rank 0 claims the attempt
+and writes the result. The first rank that fails records the cause. If a rank is killed, the parent
+process records this. If a run uses several machines, the environment variable NODE_RANK is the
+number of this machine, and the ranks connect at MASTER_ADDR and MASTER_PORT.
 """
 
 import os
@@ -28,7 +28,8 @@ from sweeper.store.runs import Run
 from tasks.training.causes import STOPS
 from tasks.training.machine import kind_of
 
-# After a rank has failed, wait this long before the others get SIGTERM, and again before SIGKILL.
+# After a rank has failed, wait this long before the other ranks get SIGTERM, and this long again
+# before they get SIGKILL.
 GRACE_S = 10.0
 
 
@@ -43,7 +44,8 @@ def supervise(run: Run, trainer: Mapping[str, Any], train: Callable[[str], int])
         The exit code of the first rank that failed, or 0.
 
     Raises:
-        UserError: there are several machines, but the environment names no address to connect at.
+        UserError: the run uses several machines, and the environment lacks the address at which
+            the ranks connect.
     """
     before = len(run.attempts())
     with tempfile.TemporaryDirectory(prefix="headroom-") as folder:
@@ -58,8 +60,8 @@ def supervise(run: Run, trainer: Mapping[str, Any], train: Callable[[str], int])
         pass_signals_on(ranks.processes)
         code = exit_code_of(ranks)
     if code == -signal.SIGKILL:
-        # The other ranks may have recorded a lost connection. Replace it with the true cause. Later
-        # attempts belong to other jobs.
+        # The other ranks may have recorded a lost connection as the cause. Replace it. Only the
+        # first new attempt is this job's, because later ones belong to other jobs.
         for attempt in run.attempts()[before : before + 1]:
             attempt.finish(Cause.KILLED, overrule=True)
     return code if code >= 0 else 1
@@ -68,7 +70,7 @@ def supervise(run: Run, trainer: Mapping[str, Any], train: Callable[[str], int])
 def _meeting(nodes: int, folder: str) -> str:
     """Return the init_method of torch.distributed, through which the ranks of a run connect."""
     if nodes == 1:
-        # The ranks meet at a file, because any other process could connect to a port.
+        # Connect through a file in a private folder. Any process could connect to a port.
         return f"file://{folder}/meeting"
     if not all(map(os.environ.get, ("MASTER_ADDR", "MASTER_PORT"))):
         expected = "the environment variables MASTER_ADDR and MASTER_PORT"
@@ -80,7 +82,10 @@ def _meeting(nodes: int, folder: str) -> str:
 
 
 def pass_signals_on(processes: list[Any]) -> None:
-    """Forward signals to the ranks: a stop signal as SIGTERM, and a second Ctrl-C as SIGKILL."""
+    """Forward signals to the ranks.
+
+    Stop signals become SIGTERM. After a stop signal, Ctrl-C becomes SIGKILL. SIGUSR1 is unchanged.
+    """
     asked = False
 
     def pass_on(number: int, frame: FrameType | None) -> None:
@@ -92,14 +97,14 @@ def pass_signals_on(processes: list[Any]) -> None:
             if process.is_alive():
                 os.kill(process.pid, number)
 
-    for number in (*STOPS, signal.SIGUSR1):  # SIGUSR1 makes a process print its stacks
+    for number in (*STOPS, signal.SIGUSR1):  # on SIGUSR1, a rank prints its stacks
         signal.signal(number, pass_on)
 
 
 def exit_code_of(ranks: ProcessContext) -> int:
     """Wait for all ranks. Return the exit code of the first rank that failed, or 0.
 
-    The exit code of a rank that signal N killed is -N.
+    If signal N killed the rank, its exit code is -N.
     """
     try:
         while not ranks.join(grace_period=GRACE_S):
@@ -116,7 +121,10 @@ def _rank(
     train: Callable[[str], int],
     path: str,
 ) -> None:
-    """Join the other ranks, and exit with the code that `train` returns."""
+    """Connect this process to the other ranks, and exit with the code that `train` returns.
+
+    `local` is the number of this rank among the ranks of this machine.
+    """
     devices, nodes = trainer["devices"], trainer["num_nodes"]
     node = int(os.environ.get("NODE_RANK", "0")) if nodes > 1 else 0
     # Fabric reads these variables.
@@ -134,17 +142,17 @@ def _rank(
         world_size=devices * nodes,
     )
     code = train(path)
-    # Wait for the other ranks, but not after a failure, when they may never get here.
+    # Wait for the other ranks, except after a failure, because then they may never get here.
     if code in (os.EX_OK, os.EX_TEMPFAIL):
         dist.destroy_process_group()
     sys.stdout.flush()
     sys.stderr.flush()
-    # Skip the cleanup of Python, because gloo's threads could abort the process.
+    # Skip Python's cleanup at exit, during which the threads of gloo could abort the process.
     os._exit(code)
 
 
 class SecondaryAttempt(Attempt):
-    """The attempt in a rank other than 0. It records nothing except the cause of a failure."""
+    """The attempt on a rank other than 0, which records nothing except the cause of a failure."""
 
     def heartbeat(self, **fields: Any) -> None:
         """Do nothing: rank 0 writes the heartbeat."""

@@ -1,6 +1,7 @@
 """Evaluation with the methods of a TaskModule, in the precision of training.
 
-`evaluate` uses a whole split. `sampled_loss` uses a few rows, for runs without validations.
+`evaluate` uses a whole split. `sampled_loss` uses a few rows, and is for runs that do not validate
+on the whole split.
 """
 
 import math
@@ -13,8 +14,8 @@ from tasks import ranks
 from tasks.batch import Batch, moved
 from tasks.module import TaskModule
 
-# `sampled_loss` evaluates this share of the positions that a run trains on, within the limits that
-# it describes. Eight samples with this share take less than 1 % of the training time.
+# `sampled_loss` evaluates this share of the positions that a run trains on, within the limits in
+# its docstring. Eight samples of this size take less than 1 % of the training time.
 SAMPLED = 0.0025
 
 
@@ -28,8 +29,8 @@ def evaluate(
 
     Args:
         module: a module that Fabric has set up.
-        batches: this rank's batches. The default is its share of the whole split.
-        between: a function called before each batch. It may raise to stop the evaluation.
+        batches: the batches of this rank. By default, its share of the whole split.
+        between: a function to call before each batch. It may raise an error to stop the evaluation.
     """
     data, training = module.data, module.training
     if batches is None:
@@ -37,7 +38,7 @@ def evaluate(
     fabric: Any = module.fabric
     module.eval()
     try:
-        # With "64-true", `fabric.autocast` gives new tensors double precision.
+        # With the precision "64-true", `fabric.autocast` makes new tensors double precision.
         with torch.inference_mode(), fabric.autocast(), module.autocast():
             getattr(module, f"on_{split}_epoch_start")()
             step = getattr(module, f"{split}_step")
@@ -50,12 +51,12 @@ def evaluate(
 
 
 def sampled_loss(module: TaskModule) -> dict[str, float]:
-    """Return the loss on the first rows of the validation split, or {} if the task has no loss.
+    """Return {"validation/loss": the loss on a few rows}, or {} if the task has no such metric.
 
-    Every call uses the same rows of the first validation batch. They have as many positions as a
-    training step, or the share SAMPLED of all training positions if that is more. If the batch has
-    fewer positions, all its rows are used. In most tasks, a validation batch is as large as a
-    training batch, so the number of steps does not matter. In a pre-training, it can be larger.
+    Every call uses the same first rows of the first validation batch. They have as many positions
+    as a training step, or the share SAMPLED of all training positions if that is more. If the batch
+    is smaller, use all its rows. This is the case in most tasks, whose validation batches are as
+    large as training batches. Only in pre-training can they be larger.
     """
     if "test/loss" not in module.measured:
         return {}

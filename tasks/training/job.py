@@ -1,11 +1,11 @@
 """One training job, from the record of a run to its result.
 
-A job claims a new attempt at the run, continues from the newest intact checkpoint, builds its data
-and its model, trains (loop.py), evaluates and publishes the result.
+A job claims a new attempt at the run, builds the data and the model, loads the newest intact
+checkpoint, trains (loop.py), evaluates, and publishes the result.
 
-The job reads the record in a run directory. It writes result.json, or exit.json with the cause of a
-failure. This file is stop 5 of the road through the code in CONTRIBUTING.md. Read loop.py next, and
-then tasks/<name>/task.py.
+The job reads the record in the run's directory. It writes result.json, or exit.json with the cause
+if it fails. This file is stop 5 of the road through the code in CONTRIBUTING.md. Read loop.py next,
+and then tasks/<name>/task.py.
 """
 
 import faulthandler
@@ -45,13 +45,14 @@ INTERRUPTED = os.EX_TEMPFAIL  # an exit code of sysexits.h, which means "try aga
 
 
 class Elsewhere(Exception):
-    """The error raised if another process trains the run. The message names the other attempt."""
+    """The error raised if another process is training the run. The message names its attempt."""
 
 
 class Job(RunContext):
-    """One rank's part of a training job.
+    """A training job, or the part of it that one rank does.
 
-    The constructor claims a new attempt at the run, and `work` trains.
+    On rank 0, the constructor claims a new attempt at the run. On the other ranks, it joins this
+    attempt. The method `work` trains.
 
     Raises:
         Elsewhere: another process is already training the run.
@@ -61,7 +62,7 @@ class Job(RunContext):
         self._config = run.record().config
         self._notices: list[str] = []
         claimed = self._claim(run) if ranks.rank() == 0 else None
-        # The other ranks join the attempt of rank 0 and load the same checkpoint.
+        # The other ranks join the attempt of rank 0, and load the same checkpoint as rank 0.
         joined = ranks.broadcast(claimed)
         assert joined is not None
         path, self._resumed = joined
@@ -69,15 +70,16 @@ class Job(RunContext):
         super().__init__(run, kind(path, Watcher()))
 
         self._begun = time.perf_counter()
-        self._reading_data = False  # if True, a UserError is about the data
+        # True while a UserError would be about the data. Otherwise it is about the config.
+        self._reading_data = False
         self._over = threading.Event()
         # The file descriptor of the original stderr. `work` redirects stderr to the log.
         self._terminal = 2
 
     def _claim(self, run: Run) -> tuple[Path, Path | None]:
-        """Claim a new attempt, which continues from the newest intact checkpoint, if any.
+        """Claim a new attempt. Return its path and the path of the newest intact checkpoint.
 
-        Return the paths of the attempt and of the checkpoint.
+        The path of the checkpoint is None if there is no intact checkpoint.
         """
         resumed = None
         for path in run.checkpoints():
@@ -106,7 +108,8 @@ class Job(RunContext):
             **machine.code_of(self._config),
         }
         attempt = run.claim(facts)
-        # If two processes claim at the same moment, the attempt with the lower number continues.
+        # If two processes have claimed at the same moment, only the one with the lower number
+        # trains.
         try:
             _raise_if_training(
                 [one for one in run.attempts() if one.number < attempt.number]
@@ -117,7 +120,7 @@ class Job(RunContext):
         return attempt.path, resumed
 
     def _weights_of_parent(self, run: Run) -> str | None:
-        """Return the sha256 of the weights from which the run starts; None without a parent."""
+        """Return the sha256 of the parent's final weights, or None if the run has no parent."""
         parent = self._config.get("parent")
         if parent is None:
             return None
@@ -125,9 +128,9 @@ class Job(RunContext):
         return result.weights_sha256 if result else None
 
     def work(self) -> int:
-        """Train, publish the result, record how the attempt ended, and return the exit code."""
+        """Train and publish the result, or record why the attempt ended. Return the exit code."""
         try:
-            # Defer signals until the log exists, because a stop is reported in the log.
+            # Defer signals until the log exists, because the log reports why a job stopped.
             with self.interruption.deferred():
                 self.interruption.install()
                 self._terminal = redirected_output(self.attempt.log_path)
@@ -161,7 +164,7 @@ class Job(RunContext):
         return 0
 
     def _train(self) -> dict[str, Any] | None:
-        """Train, evaluate and save the weights.
+        """Train, evaluate and save the final weights.
 
         Return the content of result.json on rank 0, and None on the other ranks.
         """
@@ -183,7 +186,7 @@ class Job(RunContext):
         with self.interruption.deferred():
             recorder = train(self, module, kind, parts, self._resumed)
         self.interruption.check()
-        # The other ranks wait here until rank 0 has written the files of the evaluation.
+        # This also makes the other ranks wait until rank 0 has written the files of the evaluation.
         metrics = ranks.broadcast(self._test(module))
         if ranks.rank():
             return None
@@ -209,7 +212,7 @@ class Job(RunContext):
         }
 
     def _prepared(self, config: RunConfig) -> TaskData:
-        """Return the data of the run, prepared and set up."""
+        """Prepare the data of the run unless another process has done so. Open and return them."""
         data = data_of(config, self.run.outputs)
         self.attempt.heartbeat(phase="prepare")
         self._reading_data = True
@@ -219,12 +222,16 @@ class Job(RunContext):
         return data
 
     def _micro_batches(self, data: TaskData) -> int:
-        """Return the number of parts into which each batch is split, at most one per row."""
+        """Return the number of micro-batches into which each step splits the rows of this rank.
+
+        A micro-batch has at least one row.
+        """
         asked: int = self.attempt.info()["micro_batches"]
         if asked == 1:
             return 1
 
-        # The last step may have more rows than the first, as in the second phase of pre-training.
+        # The last step may have more rows than the first, because the second phase of a
+        # pre-training can have larger batches.
         steps = {1, data.config.trainer.steps or 1}
         rows = max(rows_of(data.batch(step)) for step in steps)
         most = max(rows // ranks.world(), 1) if data.separable else 1
@@ -232,7 +239,11 @@ class Job(RunContext):
         return min(asked, most)
 
     def _test(self, module: TaskModule) -> dict[str, float]:
-        """Evaluate the test split. Write and return its metrics, and write the task's files."""
+        """Evaluate the test split, write its metrics and the task's files, and return the metrics.
+
+        Raises:
+            NotFinite: a metric is nan or infinite.
+        """
         self.attempt.heartbeat(phase="test")
         steps = module.config.trainer.steps
         metrics = evaluate(module, "test", between=self.between_batches)
@@ -247,7 +258,8 @@ class Job(RunContext):
 
     def _ended_by(self, error: BaseException) -> int:
         """Record the error that ended the attempt, and return the exit code."""
-        # A library may have caught Interrupted and raised an error of its own.
+        # If a stop was requested, ignore the error: a library may have caught Interrupted and
+        # raised another one.
         if self.interruption.requested:
             error = Interrupted("a signal stopped the job")
         cause, message = cause_of(error, self._reading_data), message_of(error)
@@ -264,10 +276,8 @@ class Job(RunContext):
         return code
 
     def _close_mirror(self, code: int) -> None:
-        mirror, self.mirror = (
-            self.mirror,
-            None,
-        )  # so that an error does not close it again
+        # Clear the attribute first, so that an error in `finish` cannot close the mirror again.
+        mirror, self.mirror = self.mirror, None
         if mirror is not None:
             mirror.finish(code)
 
@@ -276,7 +286,7 @@ class Job(RunContext):
         try:
             self.attempt.finish(cause, message)
         except OSError as error:
-            # The disk may be full. The log already names the cause.
+            # The disk may be full. The log already names the cause, so continue without exit.json.
             print(f"exit.json could not be written: {error}", file=sys.stderr)
 
     def _heartbeat(self) -> None:
@@ -298,7 +308,7 @@ def redirected_output(path: Path) -> int:
 
 
 def _raise_if_training(attempts: Sequence[Attempt]) -> None:
-    """Raise Elsewhere if the process of one of these attempts is known to be alive."""
+    """Raise Elsewhere if the process of one of these attempts is certainly alive."""
     for attempt in attempts:
         if attempt.alive() and alive(attempt.info()):
             raise Elsewhere(

@@ -1,8 +1,8 @@
 """The training loop, which calls the hooks of a TaskModule.
 
-The loop gets a run's module and data. It trains the weights, and writes rows of metrics and
-checkpoints. This file belongs to stop 5 of the road through the code in CONTRIBUTING.md. Read
-tasks/lm1b/task.py next.
+The loop gets a run's module with its data. It trains the module's weights, and writes rows of
+metrics and checkpoints. This file belongs to stop 5 of the road through the code in
+CONTRIBUTING.md. Read tasks/lm1b/task.py next.
 
 `pl.Trainer` calls the same hooks and ends with the same weights (docs/lightning.md).
 """
@@ -23,14 +23,15 @@ def train(
     parts: int,
     resumed: Path | None,
 ) -> Recorder:
-    """Train to the last step, from the checkpoint `resumed` or from step 0.
+    """Train `module` to the last step.
 
     Args:
         accelerator: "cuda" or "cpu".
-        parts: the number of parts into which each step splits this rank's rows.
+        parts: the number of micro-batches into which each step splits this rank's rows.
+        resumed: the checkpoint from which to continue, or None to start from step 0.
 
     Returns:
-        The recorder, which holds the training time and the last validation.
+        The recorder, which holds the training time and the metrics of the last validation.
     """
     fabric = fabric_for(module.config.trainer, accelerator)
     steps = Steps(fabric, module, parts)
@@ -43,7 +44,7 @@ def train(
     batches = module.data.train_dataloader()
     batches.load_state_dict({"done": done})
     recorder.on_train_start(done)
-    # A signal may have arrived during the validation of on_train_start.
+    # A signal may have arrived during a validation in on_train_start.
     context.interruption.check()
 
     for number, batch in enumerate(prefetched(batches, fabric.device), done):

@@ -1,4 +1,4 @@
-"""The device, libraries and code that a job uses, and the facts that its attempt records."""
+"""The setup of a job's device and libraries, and the facts about them that its attempt records."""
 
 import contextlib
 import ctypes
@@ -55,10 +55,10 @@ def kind_of(accelerator: str) -> str:
 
 
 def keep_memory() -> None:
-    """Make glibc keep freed memory, because every step allocates the same blocks again.
+    """Make glibc keep freed memory for later allocations.
 
-    By default, glibc returns large blocks to the system and requests them again, which takes up to
-    a quarter of the time of a small step.
+    Every step allocates the same blocks again. By default, glibc returns large blocks to the system
+    and requests new ones, which takes up to a quarter of the time of a small step.
     """
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
@@ -67,22 +67,26 @@ def keep_memory() -> None:
 
 
 def compute_repeatably(kind: str) -> None:
-    """Make results reproducible bit for bit. On a GPU, a nondeterministic operation is an error."""
+    """Make results reproducible bit for bit. `kind` is "cuda" or "cpu".
+
+    On a GPU, nondeterministic operations raise RuntimeError. On a CPU, they only cause a warning.
+    """
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     torch.backends.cudnn.benchmark = False
     # Turn off TF32, which NVIDIA's containers enable by an environment variable. It would round the
     # inputs of matrix products to 10 bits of mantissa, even with the precision "32-true".
     torch.set_float32_matmul_precision("highest")
     torch.use_deterministic_algorithms(True, warn_only=kind == "cpu")
-    # Do not fill new tensors. Filling would only protect code that reads uninitialized memory.
+    # Do not fill new tensors with NaN. This takes time, and only reveals reads of uninitialized
+    # memory.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def waited_seconds() -> float:
-    """Return how long this process was ready to run but waited for a processor.
+    """Return for how many seconds this process was ready to run but waited for a processor.
 
-    Linux counts this time for each thread. Return the longest time of any thread. On other systems,
-    return nan.
+    Linux counts this time for each thread, and this function returns the largest time of a thread.
+    On other systems, it returns nan.
     """
     files = Path("/proc/self/task").glob("*/schedstat")
     waits_ns = [int(text.split()[1]) for file in files if (text := _text(file))]
@@ -90,9 +94,13 @@ def waited_seconds() -> float:
 
 
 def used(kind: str, count: int) -> dict[str, Any]:
-    """Return {"device": the name of the devices}, such as "2 x NVIDIA H200".
+    """Return the devices that the job has used, such as {"device": "2 x NVIDIA H200"}.
 
-    For GPUs, add `max_memory_allocated`, the peak memory of tensors in bytes.
+    For GPUs, add `max_memory_allocated`: the peak memory of tensors on this rank's GPU, in bytes.
+
+    Args:
+        kind: "cuda" or "cpu".
+        count: the number of devices.
     """
     name, memory = cpu_name(), {}
     if kind == "cuda":
@@ -104,7 +112,7 @@ def used(kind: str, count: int) -> dict[str, Any]:
 def facts(kind: str) -> dict[str, Any]:
     """Return the hardware, the versions and the commit, on which a result's last bits may depend.
 
-    `kind="cuda"` initializes CUDA. A process that forks afterwards must not use it.
+    With `kind="cuda"`, this function initializes CUDA, so the process must not fork afterwards.
     """
     hardware = {
         "cpu": cpu_name(),
@@ -128,7 +136,7 @@ def facts(kind: str) -> dict[str, Any]:
 
 
 def code_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return digests of the code that a run executes, and the plugins that its config uses."""
+    """Return digests of the code that trains a run, and the packages of plugins that it uses."""
     return loaded_code().recorded(registry.named_by(config))
 
 
@@ -141,7 +149,7 @@ def cpu_name() -> str:
 
 
 def _text(path: Path) -> str:
-    """Return the content of a Linux file such as /proc/cpuinfo, or "" on other systems."""
+    """Return the content of a file of Linux such as /proc/cpuinfo, or "" if it is unreadable."""
     try:
         return path.read_text("utf-8", "replace")
     except OSError:

@@ -23,16 +23,19 @@ from tasks.training.wandb_mirror import Mirror
 
 # Keep this many checkpoints: the newest, and an older one in case the newest is damaged.
 KEPT = 2
-# How often a run logs the loss on a few validation rows, if `validate_every` is 0.
+# If `validate_every` is 0, a run logs the loss on a few validation rows this many times.
 SAMPLES = 8
 
 
 class RunContext:
-    """A run, its current attempt, its signal handler, and the writers of its metrics.
+    """What the loop, the recorder and the checkpointer of a job share.
 
-    The recorder, the checkpointer and the training loop of a job share them. Only rank 0 has
-    writers. It has a mirror only if the config asks for W&B. On the other ranks, `log` and `sync`
-    do nothing.
+    Attributes:
+        run: the run to train.
+        attempt: the attempt of this job at the run.
+        interruption: the handler of stop signals.
+        metrics_file: the writer of metrics.jsonl. It is None on ranks other than 0.
+        mirror: the mirror in W&B, if the config enables it. It is None on ranks other than 0.
     """
 
     def __init__(self, run: Run, attempt: Attempt) -> None:
@@ -42,7 +45,10 @@ class RunContext:
         self.mirror: Mirror | None = None
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Write the metrics of a step to the metrics file, the W&B mirror and the log."""
+        """Write the metrics of a step to the metrics file, the W&B mirror and the log.
+
+        Do nothing on ranks other than 0.
+        """
         if self.metrics_file is None:
             return
         row = {"step": step, **values}
@@ -53,58 +59,58 @@ class RunContext:
         print(f"step {step}: {words}", flush=True)
 
     def sync(self) -> None:
-        """Flush all rows of metrics to the disk."""
+        """Flush all rows of the metrics file to the disk."""
         if self.metrics_file is not None:
             self.metrics_file.sync()
 
     def between_batches(self) -> None:
-        """Report an evaluated batch to the watchdog. Raise Interrupted if the job has to stop."""
+        """Report an evaluated batch to the watchdog. Raise Interrupted if a stop is requested."""
         self.attempt.advance()
         self.interruption.check()
 
 
 class Recorder:
-    """A recorder that writes a run's metrics and heartbeats, and validates.
+    """A recorder of a run's metrics and heartbeats. It also validates the model.
 
-    Every `log_every` steps it writes a row of metrics and a heartbeat. Every `validate_every` steps
-    it evaluates the validation split. If `validate_every` is 0, it logs the loss on a few
-    validation rows instead, SAMPLES times in a run. Losses stay on the device until the next row of
-    metrics, so the host rarely waits.
+    Every `log_every` steps, the recorder writes a row of metrics and a heartbeat. Every
+    `validate_every` steps, it evaluates the validation split. If `validate_every` is 0, it logs the
+    loss on a few validation rows instead, SAMPLES times in a run. Losses stay on the device until
+    the next row of metrics, so that the host rarely waits for them.
 
     Attributes:
-        validation: the metrics of the last validation on the whole split.
-        times: an array (2,), summed over all attempts until the last row of metrics. The first
-            element is the seconds that training steps took. The second is how many seconds the
-            process waited for a processor during these steps.
-        seconds_before: the seconds of training steps in earlier attempts.
+        validation: the metrics of the last validation on the whole split, or {} if there was none.
+        times: an array of two sums over the steps of all attempts, up to the last row of metrics:
+            the seconds that the steps took, and the seconds in which the process waited for a
+            processor meanwhile.
+        seconds_before: the seconds that the steps of earlier attempts took.
     """
 
     def __init__(self, context: RunContext, module: TaskModule) -> None:
         self._context, self._module = context, module
         self._trainer = module.config.trainer
-        # The losses since the last row of metrics.jsonl. `_earlier` has those of earlier attempts.
-        # `_losses` has those of this attempt, which are still on the device.
+        # The losses since the last row of metrics: `_earlier` contains those from a checkpoint of
+        # an earlier attempt, `_losses` those of this attempt, which are still on the device.
         self._earlier: list[float] = []
         self._losses: list[Tensor] = []
         self._validated = 0  # the step of the last validation
         self.validation: dict[str, float] = {}
         self.times = np.zeros(2)
         self.seconds_before = 0.0
-        # What the clocks would have shown at step 0, had this process taken all steps without a
-        # break.
+        # `_clocks() - self._start` are the times of all steps so far, including those of earlier
+        # attempts, but without validations.
         self._start = _clocks()
 
     def on_train_start(self, step: int) -> None:
-        """Start the clocks at `step`.
+        """Start the clocks. `step` is the step from which training continues, or 0.
 
-        If an earlier attempt was interrupted before a validation that is due at `step`, validate
-        first.
+        If a validation is due at `step`, and the earlier attempt was interrupted before it could
+        validate, validate first.
         """
         self._validate(step)
         self._start = _clocks() - self.times
 
     def on_train_batch_end(self, step: int, loss: Tensor) -> None:
-        """Record the loss of a step; write a row and validate if due."""
+        """Record the loss of a step. If due, write a row of metrics, and validate."""
         self._context.attempt.advance()
         self._losses.append(loss)
         if step % self._trainer.log_every == 0 or step == self._trainer.steps:
@@ -112,7 +118,7 @@ class Recorder:
         self._validate(step)
 
     def _validate(self, step: int) -> None:
-        """Validate if a validation is due at this step and was not done before."""
+        """Validate if a validation is due at this step and was not done already."""
         steps = self._trainer.steps
         every = self._trainer.validate_every or math.ceil(steps / SAMPLES)
         due = step > 0 and (step % every == 0 or step == steps)
@@ -121,17 +127,18 @@ class Recorder:
         begun = _clocks()
         self._context.attempt.heartbeat(phase="validate")
         try:
-            # `evaluate` checks for a signal before each batch, but a rank may have no batch.
+            # Check here, too, because `evaluate` checks only before each batch, and a rank may have
+            # no batch.
             self._context.interruption.check()
             metrics = self._measured()
             if metrics:
                 self._context.log(step, metrics)
             self._validated = step
         except Interrupted:
-            # The step itself is finished, so let the checkpointer save it before the job stops.
+            # Do not stop here. The step is finished, so the checkpointer must save it first.
             return
         finally:
-            # The time of a validation is no training time, even if a signal cuts it short.
+            # Exclude the validation from the training time, even if a signal cut it short.
             self._start += _clocks() - begun
 
     def _measured(self) -> dict[str, float]:
@@ -156,8 +163,8 @@ class Recorder:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._earlier = state_dict["losses"]
-        # `validate_every` may have changed since the checkpoint. Drop the scores of validations if
-        # it is now 0, and the step of the last sampled loss if it is not.
+        # If `validate_every` was changed from 0 to a positive number, or back, ignore the saved
+        # validation, because it used other rows than the validations of this attempt.
         validation = state_dict["validation"]
         if bool(validation) == bool(self._trainer.validate_every):
             self.validation, self._validated = validation, state_dict["validated"]
@@ -200,7 +207,7 @@ class Recorder:
 
 
 def _clocks() -> np.ndarray:
-    """Return the time, and how long this process has waited for a processor, both in seconds."""
+    """Return an array: the time, and how long this process waited for a processor, in seconds."""
     return np.array([time.perf_counter(), machine.waited_seconds()])
 
 
@@ -208,7 +215,8 @@ def _clocks() -> np.ndarray:
 class Checkpointer:
     """A writer of checkpoints.
 
-    It saves one every `checkpoint_every` steps, after the last step, and before the job stops.
+    It saves a checkpoint every `checkpoint_every` steps, after the last step, and when a signal
+    stops the job.
     """
 
     context: RunContext
@@ -217,7 +225,7 @@ class Checkpointer:
     optimizer: torch.optim.Optimizer
 
     def load(self, path: Path) -> int:
-        """Load a checkpoint and return its step."""
+        """Load a checkpoint into the module, the optimizer and the recorder. Return its step."""
         saved = checkpoint.load(path)
         self.module.load_state_dict(saved["state_dict"])
         self.optimizer.load_state_dict(saved["optimizer_states"][0])
@@ -225,7 +233,7 @@ class Checkpointer:
         return saved["global_step"]
 
     def on_train_batch_end(self, step: int) -> None:
-        """Save a checkpoint after a step if one is due or the job was asked to stop."""
+        """Save a checkpoint after a step if one is due or if a stop is requested."""
         trainer = self.module.config.trainer
         every = trainer.checkpoint_every
         due = step == trainer.steps or (every and step % every == 0)
@@ -234,7 +242,8 @@ class Checkpointer:
 
     def save(self, step: int) -> None:
         """Save a checkpoint of this step, and delete checkpoints that are no longer needed."""
-        # Write the metrics first. A checkpoint must not be ahead of the metrics file.
+        # Write the metrics first. An attempt that resumes from this checkpoint does not write their
+        # rows again.
         self.context.sync()
         folder = self.context.attempt.checkpoint_dir
         state = {

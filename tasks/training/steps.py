@@ -1,4 +1,4 @@
-"""Training steps, which call the hooks of a TaskModule, and the Lightning Fabric that runs them."""
+"""Training steps, which call the hooks of a TaskModule, and the Lightning Fabric for them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tasks.module import TaskModule
 
 
 class Steps:
-    """A callable that takes one training step at a time.
+    """A callable that takes one training step in each call.
 
     Args:
-        parts: the number of parts into which a step splits this rank's rows. If there are fewer
-            rows, each row is a part.
+        parts: the number of micro-batches into which a step splits this rank's rows. If there are
+            fewer rows, each row is a micro-batch.
     """
 
     def __init__(self, fabric: Fabric, module: TaskModule, parts: int = 1) -> None:
@@ -31,27 +31,28 @@ class Steps:
         self._wrapped: Any = wrapped  # the module, or DDP around it
 
     def __call__(self, number: int, batch: Batch) -> Tensor:
-        """Take step `number` (from 0) on `batch`, this rank's rows.
+        """Take step `number`, counted from 0, on `batch`, which has the rows of this rank.
 
         Returns:
-            The loss of the whole batch, over all ranks, on the device.
+            The loss of the whole batch of all ranks, on the device.
         """
         self.module.on_train_batch_start(batch, number)
         return self.update(number, batch)
 
     def update(self, number: int, batch: Batch) -> Tensor:
-        """Compute the gradients, update the weights and return the loss of the whole batch.
+        """Compute the gradients, update the weights, and return the loss of the whole batch.
 
-        This part is the same in every step, whatever the step's number is. So a CUDA graph can
-        capture it.
+        What this method computes does not depend on `number`, so a CUDA graph can replay it for any
+        step.
         """
         self.optimizer.zero_grad()
-        # Divide the loss of each part by the number of targets in the whole batch.
+        # The loss of each micro-batch is divided by the number of targets in the whole batch, so
+        # that the losses add up to the loss of the batch.
         divisors = self.module.divisors(batch)
         parts = split(batch, self.parts)
         losses = []
         for part in parts:
-            # The ranks exchange gradients once, after the last part.
+            # The ranks exchange gradients only once, after the last micro-batch.
             early = part is not parts[-1]
             with self.fabric.no_backward_sync(self._wrapped, enabled=early):
                 with self.fabric.autocast(), self.module.autocast():
@@ -63,9 +64,10 @@ class Steps:
         return ranks.mean(torch.stack(losses).sum())
 
     def can_capture(self) -> bool:
-        """Return whether CUDA graphs are enabled and can capture a step.
+        """Return whether CUDA graphs are enabled, and a graph can capture a step.
 
-        A graph can capture a step only if a single GPU computes all rows at once.
+        This requires that a single GPU computes all rows at once, without micro-batches, and that
+        the optimizer supports it.
         """
         # The optimizer must have the option `capturable`, which Muon lacks.
         capturable = all("capturable" in group for group in self.optimizer.param_groups)
@@ -75,10 +77,11 @@ class Steps:
 
 
 def fabric_for(section: TrainerSection, accelerator: str) -> Fabric:
-    """Return the Fabric that places the model on its device, or a replica on each device."""
-    # Fabric's INFO messages only repeat settings that the config has chosen.
+    """Return a Fabric that runs the model on one device, or replicas of it on several devices."""
+    # Hide Fabric's INFO messages, which only repeat settings of the config.
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    # The command `fabric run` sets these variables. They would override the arguments below.
+    # Remove the variables that the command `fabric run` sets, because they would override the
+    # arguments below.
     for name in [one for one in os.environ if one.startswith("LT_")]:
         del os.environ[name]
     fabric = Fabric(
@@ -86,10 +89,10 @@ def fabric_for(section: TrainerSection, accelerator: str) -> Fabric:
         devices=section.devices,
         num_nodes=section.num_nodes,
         strategy="ddp" if ranks.world() > 1 else "auto",
-        # Fabric's mixed precision would cast batches, so the module turns on autocast itself.
+        # Do not use Fabric's mixed precision, which would cast batches. `update` turns on autocast.
         precision="64-true" if section.precision == "64-true" else "32-true",
-        # Inside a Slurm job, Fabric would detect Slurm's tasks. LightningEnvironment detects the
-        # ranks that `distributed.supervise` has started.
+        # By default, Fabric would take the tasks of a Slurm job for ranks. LightningEnvironment
+        # reads the variables of the ranks that `distributed.supervise` has started.
         plugins=[LightningEnvironment()],
     )
     fabric.launch()

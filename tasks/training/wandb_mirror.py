@@ -1,7 +1,7 @@
 """The mirror of a run in Weights & Biases. It never delays training or changes a result.
 
-One thread reads rows from a queue and makes all calls of W&B. If W&B is missing, cannot reach its
-server, is killed or hangs, the run still gets the same result.
+A separate thread reads rows of metrics from a queue, and makes all calls to W&B. If W&B is missing,
+cannot reach its server, is killed or hangs, the run still gets the same result.
 """
 
 import os
@@ -17,9 +17,10 @@ from sweeper.store.runs import Run
 from tasks.config.sections import LoggerSection
 from tasks.training.causes import message_of
 
+# The key under which Lightning logs the step to W&B, and W&B's tools look for it.
+STEP = "trainer/global_step"
 INIT_SECONDS = 20
 FINISH_SECONDS = 60
-STEP = "trainer/global_step"  # the key of the step that W&B's tools and Lightning use
 
 FROM_AGENT = (
     "WANDB_SWEEP_ID",
@@ -29,14 +30,14 @@ FROM_AGENT = (
     "WANDB_RUN_DIR",
     "WANDB_RESUME",
 )
-"""Variables of `wandb agent` to remove, because they would give every run the same id."""
+"""Environment variables of `wandb agent`, which would give every run the same id."""
 
 Message = Mapping[str, float] | int
-"""A row of metrics, or the exit code that ends the mirror."""
+"""An item of the queue: a row of metrics, or an exit code, which is the last item."""
 
 
 class Mirror:
-    """A sender of rows of metrics to W&B."""
+    """A sender of rows of metrics to W&B. It starts a thread for the calls to W&B."""
 
     def __init__(self, section: LoggerSection, run: Run) -> None:
         self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -50,7 +51,7 @@ class Mirror:
         self._messages.put(row)
 
     def finish(self, code: int) -> None:
-        """Queue the exit code and wait until W&B has all rows, for at most FINISH_SECONDS."""
+        """Queue the exit code, and wait until W&B has received all rows, up to FINISH_SECONDS."""
         self._messages.put(code)
         self._thread.join(FINISH_SECONDS)
         if self._thread.is_alive():
@@ -64,16 +65,16 @@ class Mirror:
                 mirrored.log(_named(message))
             mirrored.finish(exit_code=message)
         except BaseException as error:
-            # W&B may raise anything, and must not stop the run.
+            # Catch every error, because W&B must not stop the run.
             _warn(message_of(error))
 
 
 def start(section: LoggerSection, run: Run) -> Any:
-    """Start a W&B run and return it. It is offline if the server cannot be reached.
+    """Start a W&B run, and return it. If the server cannot be reached, start it offline.
 
-    `wandb sync` uploads the offline records of all runs from one folder. If a run has several
-    attempts, the upload of one record would overwrite the upload of another. Therefore the new
-    record also gets the rows of earlier attempts, and earlier records are deleted.
+    An offline W&B run writes a record, which `wandb sync` uploads later. If a run had a record for
+    each attempt, each upload would overwrite the one before. Therefore the new record also gets the
+    rows of earlier attempts, and the earlier records are deleted.
     """
     import wandb  # imported here because it takes a second and is optional
 
@@ -99,7 +100,7 @@ def start(section: LoggerSection, run: Run) -> Any:
         "tags": list(
             dict.fromkeys(str(tag)[: mirrors.MOST_LETTERS] for tag in tags if tag)
         ),
-        # W&B cannot group panels by tags, so the config also holds the run's names and size.
+        # Add the run's names and size to the config, because W&B cannot group panels by tags.
         "config": {**config, "size": record.size, "names": names},
         "dir": str(run.outputs),
         # Record only the metrics: no console output, system metrics or list of packages.
@@ -136,12 +137,12 @@ def start(section: LoggerSection, run: Run) -> Any:
 
 
 def _named(row: Mapping[str, float]) -> dict[str, float]:
-    """Return a row of metrics with W&B's name for the step."""
+    """Return a row of metrics in which the key `step` is renamed to STEP."""
     return {STEP if name == "step" else name: value for name, value in row.items()}
 
 
 def _earlier_rows(run: Run) -> list[dict[str, Any]]:
-    """Return the rows of earlier attempts, up to the step from which this attempt continues."""
+    """Return the rows of earlier attempts, up to the step from which the newest one continues."""
     resumed = run.attempts()[-1].info().get("resumed_from", 0)
     return [row for row in run.history() if row["step"] <= resumed]
 
