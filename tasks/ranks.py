@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from sweeper.store.errors import invalid_value
+from sweeper.store.errors import UserError
 from sweeper.store.numbers import plural
 from tasks.batch import Batch, rows_of
 
@@ -57,11 +57,10 @@ def share(batch: Batch) -> Batch:
         return batch
     rows = rows_of(batch)
     if rows < world():
-        expected = (
-            f"at most {plural(rows, 'device')} in total, one for each row of a batch"
-        )
-        raise invalid_value(
-            "trainer.devices", world(), expected, "raise task.batch_tokens"
+        raise UserError(
+            f"The run uses {world()} devices (trainer.devices x trainer.num_nodes), but a batch "
+            f"has only {plural(rows, 'row')}; use at most one device for each row, or raise "
+            "task.batch_tokens."
         )
     first, last = rows * rank() // world(), rows * (rank() + 1) // world()
     return {name: tensor[first:last] for name, tensor in batch.items()}

@@ -72,10 +72,11 @@ def _meeting(nodes: int, folder: str) -> str:
     if nodes == 1:
         # Connect through a file in a private folder. Any process could connect to a port.
         return f"file://{folder}/meeting"
-    if not all(map(os.environ.get, ("MASTER_ADDR", "MASTER_PORT"))):
-        expected = "the environment variables MASTER_ADDR and MASTER_PORT"
+    needed = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK")
+    if not all(map(os.environ.get, needed)):
+        expected = f"the environment variables {', '.join(needed)}"
         remedy = (
-            "set both on each machine (docs/gpus.md), or choose hydra/launcher=slurm"
+            "set them on each machine (docs/gpus.md), or choose hydra/launcher=slurm"
         )
         raise invalid_value("trainer.num_nodes", nodes, expected, remedy)
     return "env://"
@@ -126,7 +127,7 @@ def _rank(
     `local` is the number of this rank among the ranks of this machine.
     """
     devices, nodes = trainer["devices"], trainer["num_nodes"]
-    node = int(os.environ.get("NODE_RANK", "0")) if nodes > 1 else 0
+    node = int(os.environ["NODE_RANK"]) if nodes > 1 else 0
     # Fabric reads these variables.
     os.environ.update(LOCAL_RANK=str(local), NODE_RANK=str(node))
     if nodes == 1 and sys.platform == "linux":

@@ -58,7 +58,7 @@ def sampled_loss(module: TaskModule) -> dict[str, float]:
     is smaller, use all its rows. This is the case in most tasks, whose validation batches are as
     large as training batches. Only in pre-training can they be larger.
     """
-    if "test/loss" not in module.measured:
+    if module.measured and "test/loss" not in module.measured:
         return {}
     data, steps = module.data, module.config.trainer.steps
     first = next(iter(data.batches("validation")))
