@@ -175,6 +175,6 @@ def tuned_keys(table: Table) -> list[str]:
 
 
 def setting_of(table: Table, point: Point) -> dict[str, Any]:
-    """Return the keys that the plan varies at this point, without the tuned ones, by key."""
+    """Return the varied keys of a point with their values, without the tuned keys."""
     keys = tuned_keys(table)
     return {key: value for key, value in point.settings.items() if key not in keys}

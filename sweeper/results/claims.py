@@ -183,9 +183,9 @@ def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contras
     """Does an arm win over the arm `standard` at the matched size?
 
     In Figures 1 and 3a, the matched size is the number of parameters. Each matched point forms a
-    pair with the point that it was matched to. The claim compares the mean over all pairs of a
-    point of the arm `standard` and a point of another arm. If the experiment has no arm `standard`,
-    its only arm with matched points takes that role.
+    pair with the point that it was matched to. The claim averages over all pairs that join a point
+    of the arm `standard` with a point of another arm. If the experiment has no arm `standard`, its
+    only arm with matched points takes that role.
     """
     by_name = {f"{one.arm} {one.name}".strip(): one for one in design.points}
     matched = []
@@ -252,8 +252,9 @@ def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> State
 
     The paper does not make this claim. The arm `equal` has one head size in all layers. In every
     other arm, head sizes follow a schedule over the layers. The points of an arm differ only in the
-    number of heads. The claim compares pairs of models with equally many heads and parameters. The
-    mean over the pairs decides. If the difference is within the margin, equal sizes are no worse.
+    number of heads. For each other arm, the claim averages over pairs of models with equally many
+    heads and parameters. It must hold against every arm. If the differences are within the margin,
+    equal sizes are no worse.
     """
     others = [arm for arm in design.arms if arm != equal]
     if not others:

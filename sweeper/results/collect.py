@@ -277,14 +277,17 @@ def _unstarted(cells: Data, config: Data) -> RunFiles:
 
 
 def _planned(config: Data) -> dict[str, Any]:
-    """Return the cells that follow from a config, given as a mapping from dotted keys to values."""
+    """Return the cells for the number of devices and the model, from a config by dotted key."""
     devices = config.get("trainer.devices", 1) * config.get("trainer.num_nodes", 1)
     of_model = {key: v for key, v in config.items() if key.startswith("model.")}
     return {"devices": devices, **of_model}
 
 
 def _measured(result: Data, attempts: Sequence[Data]) -> dict[str, Any]:
-    """Return the cells that follow from a run's result and from the attempts that led to it."""
+    """Return the cells for the metrics, times, devices and versions of a finished run.
+
+    `attempts` has the content of attempt.json of each attempt that led to the result.
+    """
     device = str(result.get("device") or "")
     hardware = [one.get("hardware", {}) for one in attempts[:-1]]
     devices = [str(one.get("gpu") or one.get("cpu") or "") for one in hardware]

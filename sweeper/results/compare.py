@@ -119,7 +119,7 @@ def _verdict_apart(claim: str, was: Texts, now: Texts) -> Iterator[str]:
 
 
 def _terms_by_claim(table: Table) -> Mapping[str, Texts]:
-    """Return the verdict and its terms for each claim and metric, keyed by both in words."""
+    """Return the verdict and its terms as text, keyed by "claim, metric"."""
     found = {}
     for verdict in verdicts_on(table):
         terms = {"verdict": str(verdict.verdict)}

@@ -107,7 +107,7 @@ class Question:
 
     @cached_property
     def weights(self) -> Floats:
-        """The weights of the three rows of each contrast: (3 * contrasts, distinct points)."""
+        """The weights of all rows, as an array of shape (3 * contrasts, distinct points)."""
         rows = [
             weights
             for one in self.contrasts

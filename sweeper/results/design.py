@@ -2,8 +2,8 @@
 
 A point is one setting with all its seeds. A contrast is a sum of weight * mean over points, and
 says that this sum is above a threshold, usually 0. A claim builds its statement from a `Design`:
-the planned points, whether measured or not. So a sweep can reject a claim that its points cannot
-decide before it trains them.
+the planned points, whether measured or not. So before a sweep trains anything, it can reject a
+claim that its points cannot decide.
 """
 
 import math
@@ -200,9 +200,9 @@ def with_alternatives(
         totals[id(point)] += weight
 
     def extreme(point: Point, sign: int) -> Point:
-        """Return the point or the alternative that adds most to `sign` * contrast.
+        """Return the point, or that alternative of it, which adds most to `sign` * contrast.
 
-        One without measurements (nan) counts as adding most.
+        A point or alternative without measurements counts as adding most.
         """
         every = [point, *point.alternatives]
         effects = [sign * totals[id(point)] * average(one) for one in every]
@@ -259,8 +259,8 @@ def numbered(column: str, given: Collection[Point]) -> dict[float, Point]:
     found = {at(point, column): point for point in given}
     if len(found) < len(given):
         raise Unanswerable(
-            f"The claim needs different values of {column}, but several points have the same "
-            "one; give all other keys one value."
+            f"The claim needs points with different values of {column}, but several points have "
+            "the same value; give every other key a single value."
         )
     return dict(sorted(found.items()))
 
@@ -328,7 +328,7 @@ def over(one: Point, other: Point, words: str, above: float = 0.0) -> Contrast:
 
 
 def over_pairs(pairs: Sequence[tuple[Point, Point]], words: str) -> Contrast:
-    """Return the mean difference over pairs. It is above 0 if the first points are better."""
+    """Return the mean difference over pairs. It is above 0 if the first of a pair is better."""
     share = 1 / len(pairs)
     weights: list[tuple[float, Point]] = []
     for one, other in pairs:
@@ -337,7 +337,7 @@ def over_pairs(pairs: Sequence[tuple[Point, Point]], words: str) -> Contrast:
 
 
 def trend(curve: Sequence[Point], column: str, words: str) -> Contrast:
-    """Return a contrast that is above 0 if the points of a curve get better along a column.
+    """Return a contrast that is above 0 if the points of a curve get better as a column grows.
 
     A straight line is fitted to the points' means over the logarithm of the column. The contrast is
     the rise of the line from the first point to the last.
@@ -389,6 +389,8 @@ def trends_apart(
     shares: Sequence[float] = (1, -1),
 ) -> tuple[list[float], Weights]:
     """Return weights for the difference between the slopes of two curves, or for another sum.
+
+    The weighted sum of the means of the curves' points is this difference or sum.
 
     Each slope is fitted over the values of a column that all curves have.
 
@@ -463,10 +465,10 @@ def gain_grows(
 
 
 def keeps_improving(curve: Collection[Point], column: str, several: str) -> Statement:
-    """Return the statement that points get better along a column, and still do in its upper half.
+    """Return the statement that points get better with a column, also in its upper half alone.
 
-    `several` is a plural noun for the values of the column. Raise Unanswerable if there are fewer
-    than three points, or if they differ in another size.
+    `several` is a plural noun for the values of the column, such as "heads". Raise Unanswerable if
+    there are fewer than three points, or if they differ in another size.
     """
     if len(curve) < 3:
         raise Unanswerable(

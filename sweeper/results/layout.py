@@ -30,7 +30,7 @@ INK = RC["text.color"]
 FAINT_INK = RC["axes.edgecolor"]
 
 _PAD_PT = 3.0
-# The mean width of a letter, as a fraction of the font size. Few texts are wider than this.
+# The mean width of a letter, as a fraction of the font size. Few texts have wider letters.
 _LETTER = 0.56
 _LABEL_LETTERS = 48
 _HANDLE = 4  # the width of a legend's handle and the gaps beside it, in units of the font size

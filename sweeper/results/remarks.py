@@ -195,8 +195,8 @@ def matching_errors(table: Table) -> list[str]:
 def marks_in_words(points: Collection[Point], *spreads: Spreads) -> list[str]:
     """Return a sentence that explains the marks of a figure: means, intervals and single seeds.
 
-    Return [] if there are no values. `spreads` has the variances of points (`Spreads`) behind each
-    group of intervals.
+    Return [] if there are no values. The sentence names the range of the degrees of freedom in
+    `spreads`, which has the variances of the points for each metric drawn.
     """
     counts = [len(point.values) for point in points if point.values]
     degrees = [round(spread.df) for own in spreads for spread in own.values()]

@@ -25,8 +25,9 @@ def speedups(
 ) -> Mapping[str, list[float]]:
     """Return [value, low, high] for each cost: the log speedup and the ends of its interval.
 
-    The log speedup is above 0 if the contrast's first side is sooner. Return {} if the contrast is
-    not a mean over pairs of points. Seeds and costs are left out in these cases:
+    The log speedup is above 0 if the first side of the contrast is the one that reaches the other's
+    loss. Return {} if the contrast is not a mean over pairs of points. Seeds and costs are left out
+    in these cases:
 
     - a seed, if one of its runs has a parent, because the curve does not show the parent's cost, or
       if the two runs of a pair were validated on different rows

@@ -112,7 +112,7 @@ METRICS = {
     "mlm_accuracy": Column("", "%", 1, 100),
     "nsp_loss": Column("", "", -1),
     "nsp_accuracy": Column("", "%", 1, 100),
-    # How far errors are below the resolution depends only on how long the fit ran.
+    # An error below the resolution says only how long the fit ran.
     "context_error": Column(
         "error of the context", "", -1, ratios=True, resolution=1e-4
     ),
@@ -157,7 +157,7 @@ def schema_of(name: str) -> Column:
 
 
 def label(name: str) -> str:
-    """Return the label of a column, with its unit in parentheses."""
+    """Return the label of a column with its unit, such as "test loss (nats per subword)"."""
     column = schema_of(name)
     split = name.rpartition("/")[0]
     words = column.words or name
@@ -324,7 +324,7 @@ class Table:
 
     @property
     def title(self) -> str:
-        """The title of figures and tables. For a grid, it is the metric "by" the varied keys."""
+        """The title of figures and tables. For a grid, it is for example "Test loss by heads"."""
         if not self.is_grid:
             return str(self.experiment.get("title") or self.name)
         words = label(self.metric)
@@ -384,7 +384,7 @@ def files_made_of(outputs: Path, name: str) -> list[Path]:
 
 
 def publish_made(path: Path, data: bytes | str) -> None:
-    """Write a file atomically, so that all users with access to the outputs folder can read it."""
+    """Write a file atomically. All users with access to the outputs folder can read it."""
     files.make_directory(path.parent, 0o755)
     with files.new_file(path, mode=0o644) as descriptor:
         files.write_all(descriptor, data.encode() if isinstance(data, str) else data)

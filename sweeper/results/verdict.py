@@ -279,7 +279,7 @@ def _numbers(ends: Sequence[float], unit: str) -> str:
     digits = min(max(1 - math.floor(math.log10(reach)), 0), 6) if reach > 0 else 3
 
     def first(one: float) -> int:
-        """Return the number of decimals that shows the first digit that is not 0."""
+        """Return how many decimals are needed to show a digit other than 0."""
         return min(max(-math.floor(math.log10(abs(one))), digits), 6) if one else digits
 
     # If an end rounds to zero, show more decimals: the decision depends on its sign.

@@ -47,8 +47,7 @@ def write_figures(
                 path = _file(into, table, kind)
                 publish_made(path, data)
                 written.append(path)
-            # Do not compute the digests from the files: another process may have written other ones
-            # since.
+            # Compute the digests from `drawn`, because another process may have replaced the files.
             digests = [hashlib.sha256(data).hexdigest() for data in drawn.values()]
             publish_made(_mark(into, table), _digest(table, digests))
     return written

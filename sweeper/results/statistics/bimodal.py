@@ -27,11 +27,11 @@ def is_bimodal(
 
     Two of three values often lie close together by chance. So a few seeds are never called bimodal:
     the number of values must exceed the number of modes (two per point) by at least
-    LEAST_DF_OF_SEEDS. Normal values are then called bimodal in at most about 3 % of cases, as
-    simulated with 8 points of 3 seeds.
+    LEAST_DF_OF_SEEDS. Normal values of equal variance are then called bimodal in at most about 3 %
+    of cases, as simulated with 8 points of 3 seeds.
 
     Args:
-        groups: the values of each point, one per seed.
+        groups: the values of each point, one per seed. Points with fewer than three are ignored.
         coarsest: an upper bound on the step of a discrete metric (see `_split`).
     """
     arrays = [np.asarray(own, dtype=np.float64) for own in groups]
@@ -40,13 +40,13 @@ def is_bimodal(
         return False
     seeds, total, within = np.transpose(splits)
     variances = total / (seeds - 1)
-    wide = variances >= COMPARABLE * variances.max()
+    tested = variances >= COMPARABLE * variances.max()
 
-    usual = variances.max() * (seeds - 1)[~wide].sum()
-    are_far = usual > FAR * total[~wide].sum()
-    df = (seeds - 2)[wide | are_far].sum()
+    rest_if_equal = variances.max() * (seeds - 1)[~tested].sum()
+    are_far = rest_if_equal > FAR * total[~tested].sum()
+    df = (seeds - 2)[tested | are_far].sum()
 
-    before, after = total[wide].sum(), within[wide].sum()
+    before, after = total[tested].sum(), within[tested].sum()
     return bool(df >= LEAST_DF_OF_SEEDS and before > 0 and after < REMAINS * before)
 
 

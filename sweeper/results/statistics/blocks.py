@@ -113,14 +113,17 @@ def first_seeds(table: Table, counts: npt.ArrayLike) -> Table:
 
 
 def within_points(table: Table) -> Variance:
-    """Return the variance between the seeds of a point, pooled over `regular` points."""
+    """Return the variance between the seeds of a point, pooled over all `regular` points."""
     pooled = regular(table)
     df = int((_counts(pooled) - 1).sum())
     return _variance(_squares(pooled).sum(), df)
 
 
 def residual(table: Table) -> Variance:
-    """Return the residual mean square of `regular` points, without effects of points and seeds."""
+    """Return the residual mean square after the effects of points and of seeds are removed.
+
+    Only `regular` points are used.
+    """
     pooled = regular(table)
     points, seeds = np.nonzero(~np.isnan(pooled))
     values = pooled[points, seeds]
@@ -182,7 +185,10 @@ def _squares(table: Table) -> Floats:
 
 
 def regular(table: Table) -> Table:
-    """Return the rows of the points that have at least two seeds and did not diverge (DIVERGED)."""
+    """Return the rows of the points that have at least two seeds and did not diverge.
+
+    DIVERGED defines divergence.
+    """
     several = table[_counts(table) > 1]
     own = variances(several)
     usual = float(np.median(own)) if len(own) else 0.0
