@@ -163,9 +163,9 @@ class Records:
         return replace(table, provenance=about, code=mixed_code(table, self._code))
 
     def _asked(self, name: str, plan: Plan) -> dict[str, Any]:
-        """Return facts from all plans on disk that the verdicts of an experiment must state.
+        """Return what the verdicts of an experiment must take into account from all plans on disk.
 
-        They become keys of the table's provenance. Empty values are left out:
+        The result becomes part of the table's provenance. Empty values are left out:
 
         - `asked_late`: each claim, margin or error rate that was chosen after some runs were done,
           with the ids of these runs.

@@ -238,7 +238,7 @@ class Design:
         if absent:
             raise Unanswerable(
                 f"The experiment has no arm {' or '.join(absent)} with the metric {self.metric}; "
-                "add it, or leave the claim out."
+                "add such an arm, or leave the claim out."
             )
         return [point for point in self.points if point.arm in arms]
 

@@ -29,7 +29,7 @@ from sweeper.results.verdict import JudgedMargin, Unit
 from sweeper.store.asked import size_in_words
 
 COSTS = {"FLOPs": "training_flops", "seconds": "seconds"}
-"""The costs of a run: the name of each in messages, and its column in the table."""
+"""Maps the name of a cost in messages to its column in the table."""
 
 # Runs wait while other programs occupy the processor. Times can be compared only if the points
 # waited about equally: of their shares of time without waiting, the smallest must be at least this

@@ -23,7 +23,7 @@ from sweeper.store.files import as_json
 from sweeper.store.plans import ERROR
 
 Verdicts = Mapping[str, Sequence[Verdict]]
-"""The verdicts on each experiment, by its name."""
+"""Maps the name of an experiment to the verdicts on its claims."""
 
 
 def judge(

@@ -33,7 +33,7 @@ RATE = "optimizer.learning_rate"
 TRIGRAM = "test/trigram_perplexity"
 _LARGEST_LOG = 700.0  # above 709, math.exp overflows
 Spreads = Mapping[tuple[str, ...], Variance]
-"""The variance between a point's seeds, by `Point.key`. Unknown variances are left out."""
+"""Maps `Point.key` to the variance between the point's seeds. Unknown variances are left out."""
 
 
 @dataclass

@@ -425,7 +425,7 @@ def read_table(path: Path) -> Table:
     arms = experiment.get("arms", {}).values()
     inherits = experiment.get("finetune") or any(arm.get("parent") for arm in arms)
     if inherits and "parent" not in columns:
-        words = "lacks the column parent, which names the parent of each run"
+        words = "lacks the column parent, which says from which run each run starts"
         raise UserError(f"{path} {words}; {_collect_again()}.")
 
     code = description.get("code")
@@ -461,8 +461,9 @@ def read_rows(path: Path) -> tuple[list[str], list[Row]]:
             f"{path} cannot be read ({error}); {_collect_again()}."
         ) from None
     if missing := NAMES.keys() - {*columns}:
-        lacks = ", ".join(sorted(missing))
-        raise UserError(f"{path} lacks the columns {lacks}; {_collect_again()}.")
+        lacks = "the column " if len(missing) == 1 else "the columns "
+        lacks += ", ".join(sorted(missing))
+        raise UserError(f"{path} lacks {lacks}; {_collect_again()}.")
     # Older tables lack this column, so compute it.
     return columns, [{"training_flops": training_flops(row), **row} for row in cells]
 

@@ -1,6 +1,6 @@
 // Draws training curves as SVG. Each curve links to its run, and its tooltip names the run.
 
-const MOST_CURVES = 500; // of more runs, evenly chosen ones are drawn
+const MOST_CURVES = 500; // a figure shows the curves of at most this many runs, evenly chosen
 // The y-axis is logarithmic if the largest value is at least this many times the smallest.
 const LOG_FROM = 10;
 

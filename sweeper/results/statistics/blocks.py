@@ -31,7 +31,7 @@ import numpy.typing as npt
 from sweeper.results.statistics.sequential import FIRST, Floats, Intervals, reach
 
 Table = Floats
-"""Values of shape (points, seeds), larger being better; nan if a point lacks a seed."""
+"""Values of shape (points, seeds), larger being better; nan where a point lacks a seed."""
 
 WORTH = 4.0  # the weight of a predicted variance, in degrees of freedom
 # A point counts as diverged if its variance is more than this many times the median over points.
