@@ -91,7 +91,7 @@ def small_beats_large(
 
     The claim is the strict form of the paper's Figure 1b. It is supported if some candidate is
     better than every rival. The rivals are the standard models with the largest embedding. The
-    candidates are the models with a smaller embedding and no more parameters than a rival. They
+    candidates are the models with a smaller embedding and no more parameters than any rival. They
     come from the arm `fixed`, and from the arm `matched` if the experiment has it.
     """
     small = [fixed, matched] if matched in design.arms else [fixed]

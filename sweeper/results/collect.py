@@ -277,7 +277,7 @@ def _unstarted(cells: Data, config: Data) -> RunFiles:
 
 
 def _planned(config: Data) -> dict[str, Any]:
-    """Return the cells for the number of devices and the model, from a config by dotted key."""
+    """Return cells from a config with dotted keys: the number of devices and the model's keys."""
     devices = config.get("trainer.devices", 1) * config.get("trainer.num_nodes", 1)
     of_model = {key: v for key, v in config.items() if key.startswith("model.")}
     return {"devices": devices, **of_model}

@@ -349,7 +349,7 @@ class Question:
         }
 
     def _decided_with(self, seeds: int) -> bool:
-        """Return whether `seeds` per point would decide the claim at the present spreads."""
+        """Return whether `seeds` per point would decide the claim if estimates stay as they are."""
         expected = [
             one._replace(
                 error=one.error * one.seeds / seeds,

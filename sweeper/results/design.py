@@ -388,10 +388,9 @@ def trends_apart(
     needed: str,
     shares: Sequence[float] = (1, -1),
 ) -> tuple[list[float], Weights]:
-    """Return weights for the difference between the slopes of two curves, or for another sum.
+    """Return weights of points, so that the weighted sum of means compares the slopes of curves.
 
-    The weighted sum of the means of the curves' points is this difference or sum.
-
+    The sum is the difference between the slopes of two curves, or another weighted sum of slopes.
     Each slope is fitted over the values of a column that all curves have.
 
     Args:
@@ -465,7 +464,7 @@ def gain_grows(
 
 
 def keeps_improving(curve: Collection[Point], column: str, several: str) -> Statement:
-    """Return the statement that points get better with a column, also in its upper half alone.
+    """Return the statement that points get better as a column grows, also in its upper half alone.
 
     `several` is a plural noun for the values of the column, such as "heads". Raise Unanswerable if
     there are fewer than three points, or if they differ in another size.

@@ -18,7 +18,7 @@ Unit: TypeAlias = Literal["log ratio", "points", "metric"]
 
 
 class Decision(StrEnum):
-    """A decision on a claim."""
+    """The possible decisions on a claim."""
 
     SUPPORTED = "supported"
     NOT_SUPPORTED = "not supported"
