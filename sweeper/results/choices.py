@@ -1,12 +1,14 @@
-"""The choice of tuned values, such as the learning rate, from trial runs of each setting.
+"""Choose the values of tuned keys, such as the learning rate, from trial runs.
 
-A setting is a point of an arm, such as heads=8, without values for the tuned keys. In each setting,
-every combination of tuned values is tried with one seed. The two best combinations are the
-finalists, and are tried with a second seed. If their difference is smaller than its error, they are
-tried with further seeds. The finalist with the better mean is chosen. If the difference is still
-smaller than its error, the other finalist stays as an alternative, and claims must hold for both.
+The choice is made for each setting: a point of an arm, such as heads=8, without the tuned keys. A
+trial is a run with one combination of tuned values. First, every combination is tried with one
+seed. The two best are the finalists, and are tried with a second seed. If their difference is
+smaller than its error, they are tried with further seeds. The finalist with the better mean is
+chosen. If the difference is still smaller than its error, the other finalist stays as an
+alternative, and claims must hold with both.
 
-Only the metric on the validation split counts. Combinations with a diverged trial rank last.
+Trials are compared by a metric on the validation split. Combinations with a diverged trial rank
+last.
 """
 
 import math
@@ -33,18 +35,18 @@ class Choice:
 
     Attributes:
         arm: the arm.
-        setting: the keys that the plan varies, with their values, for example {"model.heads": 8}.
-            The tuned keys are left out.
-        values: the chosen values, by key.
-        alternative: the values of the other finalist, by key. It is set only if the trials cannot
-            tell the two finalists apart: `difference` is at most `error`.
+        setting: the keys that the plan varies, except the tuned ones, with their values, for
+            example {"model.heads": 8}.
+        values: the chosen values of the tuned keys, by key.
+        alternative: the values of the other finalist, by key, if `difference` is at most `error`;
+            else None.
         among: the number of combinations of values that were tried.
         difference: how much worse the mean of the other finalist is than that of the chosen one, in
             the metric of the trials. None if there is no other finalist.
         error: half the width of the 95 % interval of `difference`; None if it is unknown. The
             variance is estimated as for claims (statistics/blocks.py).
-        best: the ids of the runs with the chosen values.
-        trials: the ids of all runs of this setting.
+        best: the ids of the trials with the chosen values.
+        trials: the ids of all trials of this setting.
     """
 
     arm: str
@@ -59,7 +61,7 @@ class Choice:
 
 
 def diverged(row: Row) -> bool:
-    """Return whether this row's run failed because its loss became NaN."""
+    """Return whether the run of this row failed because its loss became NaN."""
     return row["state"] == State.FAILED and str(row["reason"]).startswith(
         f"{Cause.NAN}:"
     )
@@ -71,11 +73,11 @@ def settled(table: Table) -> bool:
 
 
 def ranked(table: Table) -> list[list[Point]]:
-    """Return, for each setting in the order of the plan, the tried combinations, best first.
+    """Return a list for each setting, with a point for each combination of values, best first.
 
-    Each combination of values is a point. The metric of its first seed decides its rank.
-    Combinations with a diverged seed come last. Every trial in the table must have finished or
-    diverged.
+    Settings are in the order of the plan. Combinations are sorted by the metric of their first
+    seed. Those with a diverged seed come last. Every trial must have finished or diverged
+    (`settled`).
 
     Raises:
         UserError: a trial lacks the metric, or all trials of a setting diverged.
@@ -83,8 +85,10 @@ def ranked(table: Table) -> list[list[Point]]:
     for row in table.rows:
         if row["state"] == State.DONE and number(row.get(table.metric)) is None:
             problem = f"run {sanitize(row['run'])} was trained without {table.metric}"
-            remedy = "correct experiment.tune.by, or set other seeds in experiment.tune.seeds"
-            raise UserError(f"{table.name}: {problem}; {remedy}.")
+            remedy = "correct experiment.tune.by, or train new trials with other seeds"
+            raise UserError(
+                f"{table.name}: {problem}; {remedy} (experiment.tune.seeds)."
+            )
     groups: dict[str, list[Point]] = {}
     for point in points(table, table.metric):
         setting = canonical([point.arm, setting_of(table, point)])
@@ -111,7 +115,7 @@ def ranked(table: Table) -> list[list[Point]]:
 def choices(table: Table) -> list[Choice]:
     """Return the choice of each setting, in the order of the plan.
 
-    Every trial in the table must have finished or diverged.
+    Every trial must have finished or diverged (`settled`).
 
     Raises:
         UserError: a trial lacks the metric, or all trials of a setting diverged.
@@ -125,8 +129,8 @@ def choices(table: Table) -> list[Choice]:
             for other in others
             for seed in best.values
         }
-    # Finalists share their seeds, so estimate the variance of their differences. The keys of
-    # `apart` are run ids, so a point that two arms share counts only once.
+    # Finalists share their seeds, so estimate the variance of the differences between them. If two
+    # arms share a point, its differences have the same key in `apart`, so they count only once.
     variances = dict(zip(apart, moderated(table_of([*apart.values()])), strict=True))
 
     found = []
@@ -156,18 +160,21 @@ def choices(table: Table) -> list[Choice]:
 
 
 def _finalists(group: Sequence[Point], sign: int) -> list[Point]:
-    """Return the finalists of a setting, best mean first. Leave out those with a diverged seed."""
+    """Return the finalists among the ranked points of a setting, best mean first.
+
+    Leave out finalists with a diverged seed.
+    """
     seeds = max(len(point.runs) for point in group)
     confirmed = [one for one in group[:FINALISTS] if len(one.values) == seeds]
     return sorted(confirmed, key=lambda point: -sign * point.mean)
 
 
 def tuned_keys(table: Table) -> list[str]:
-    """Return the keys whose values trials choose; [] if the experiment is not tuned."""
+    """Return the tuned keys of the experiment, such as "optimizer.learning_rate", or []."""
     return list((table.experiment.get("tune") or {}).get("grid", ()))
 
 
 def setting_of(table: Table, point: Point) -> dict[str, Any]:
-    """Return the settings of a point, without the tuned keys."""
+    """Return the varied keys of a point with their values, without the tuned keys."""
     keys = tuned_keys(table)
     return {key: value for key, value in point.settings.items() if key not in keys}

@@ -3,10 +3,10 @@
 A claim is a pure function `claim(design, *, <role>="<arm>", ...) -> Statement`. It returns
 contrasts of points, combined by `All` and `AnyOf` (results/design.py). results/decision.py judges
 the contrasts, explains the decision, and estimates how many seeds a decision needs. The first line
-of the function's docstring is the claim as a question.
+of the function's docstring is the claim as a question, which the report page shows.
 
-To add a claim, write a function here and list its name under `claims` in the experiment's yaml. A
-package registers a module instead, with a function called `claim`.
+To add a claim, write a function here and list its name under `claims` in the experiment's yaml. In
+a package of your own, register a module that has a function called `claim`.
 """
 
 from collections.abc import Callable, Sequence
@@ -73,9 +73,9 @@ def fixed_keeps_improving(design: Design, *, fixed: str = "fixed") -> Statement:
 def larger_heads_improve(design: Design, *, fixed: str = "fixed") -> Statement:
     """Does a model with a fixed number of heads keep improving with the head size?
 
-    The claim is from the paper's Table 2(B) and Figure 3b. Larger heads have more parameters, so a
-    verdict does not show that heads are the best place for parameters. The claim uses one arm,
-    whose points differ only in head size.
+    The claim is from the paper's Table 2(B) and Figure 3b. Larger heads have more parameters. So
+    the verdict does not show that parameters are worth more in heads than elsewhere. The claim uses
+    one arm, whose points differ only in head size.
     """
     return keeps_improving(design.of(fixed), "model.head_size", "head sizes")
 
@@ -89,13 +89,15 @@ def small_beats_large(
 ) -> Statement:
     """Does a model with a small embedding and a fixed head size beat the largest standard model?
 
-    The claim is the strict form of the paper's Figure 1b. The rival is the best standard model with
-    the largest embedding. The candidates have a smaller embedding and no more parameters in total.
-    They are the points of the arm `fixed`, and of the arm `matched` if the experiment has it.
+    The claim is the strict form of the paper's Figure 1b. It is supported if some candidate is
+    better than every rival. The rivals are the standard models with the largest embedding. The
+    candidates are the models with a smaller embedding and no more parameters than any rival. They
+    come from the arm `fixed`, and from the arm `matched` if the experiment has it.
     """
     small = [fixed, matched] if matched in design.arms else [fixed]
     largest, rivals = curves("model.embedding_size", design.of(standard)).popitem()
-    # The number of heads is an integer, so a matched model can be slightly larger than its rival.
+    # The number of heads is an integer, so a model that was matched to a rival can be slightly
+    # larger than it.
     limit = 1.01 * min(at(rival, "params_total") for rival in rivals)
     strict = {
         point.key: point
@@ -135,12 +137,14 @@ def saves_parameters(
 ) -> Statement:
     """Do heads of a fixed size reach the loss of the standard heuristic with fewer parameters?
 
-    The claim is from the paper's Figures 1 and 4. It compares the losses at the largest size that
-    both arms reach. If the arm `fixed` has the lower loss there, a smaller model of that arm
-    reaches the loss of the arm `standard`. Between points, the claim interpolates the loss linearly
-    in the logarithm of the number of parameters. The arm `standard` has a curve for each number of
-    heads that occurs at all its sizes. If there is none, all its points form one curve. The claim
-    must hold against each of these curves.
+    The claim is from the paper's Figures 1 and 4. It compares losses at the largest number of
+    parameters that both arms reach. If the arm `fixed` has the lower loss there, a smaller model of
+    that arm reaches the loss of the arm `standard`. Between points, the claim interpolates the loss
+    linearly in the logarithm of the number of parameters.
+
+    The arm `standard` has a curve for each number of heads that occurs at all its sizes. The claim
+    must hold against each of these curves. If no number of heads occurs at all sizes, all points of
+    the arm form one curve.
     """
     if design.metric.rpartition("/")[2] not in LOSSES:
         raise Unanswerable(
@@ -154,13 +158,16 @@ def saves_parameters(
         for heads, curve in curves("model.heads", rivals).items()
         if {at(point, "params_total") for point in curve} == sizes
     ]
-    # If the number of heads grows with the model, all points form one curve.
-    curve = held or [("standard ones", rivals)]
-    return All([_lower(design.of(fixed), rival, words) for words, rival in curve])
+    # If the number of heads grows with the model, no number of heads occurs at all sizes.
+    compared = held or [("standard ones", rivals)]
+    return All([_lower(design.of(fixed), rival, words) for words, rival in compared])
 
 
 def _lower(fixed: Sequence[Point], rival: Sequence[Point], words: str) -> Contrast:
-    """Return the contrast of two curves at the largest number of parameters that both reach."""
+    """Return the contrast of two curves at the largest number of parameters that both reach.
+
+    `words` names the curve of the rival.
+    """
     largest = min(
         max(at(point, "params_total") for point in curve) for curve in (fixed, rival)
     )
@@ -175,10 +182,10 @@ def _lower(fixed: Sequence[Point], rival: Sequence[Point], words: str) -> Contra
 def wins_at_equal_size(design: Design, *, standard: str = "standard") -> Contrast:
     """Does an arm win over the arm `standard` at the matched size?
 
-    In figures 1 and 3a, the matched size is the number of parameters. Each matched point forms a
-    pair with the point that it was matched to. The claim uses the pairs with one point in the arm
-    `standard`. The mean over these pairs decides. If the experiment has no arm `standard`, its only
-    arm with matched points takes that role.
+    In Figures 1 and 3a, the matched size is the number of parameters. Each matched point forms a
+    pair with the point that it was matched to. The claim averages over all pairs that join a point
+    of the arm `standard` with a point of another arm. If the experiment has no arm `standard`, its
+    only arm with matched points takes that role.
     """
     by_name = {f"{one.arm} {one.name}".strip(): one for one in design.points}
     matched = []
@@ -218,8 +225,8 @@ def fixed_size_beats_heuristic(
 ) -> Statement:
     """Does a fixed head size beat d/h (embedding size / heads) at an equal number of parameters?
 
-    `wins_at_equal_size` compares pairs of matched points. This claim compares the means over all
-    points of each arm. The points of an arm differ in width.
+    The claim compares the means over all points of each arm, whereas `wins_at_equal_size` compares
+    pairs of matched points. The points of an arm differ in width.
     """
     return ahead(design, fixed, standard, "params_total")
 
@@ -227,10 +234,10 @@ def fixed_size_beats_heuristic(
 def small_heads_lose_at_equal_width(design: Design) -> Statement:
     """Do many small heads lose to fewer large ones at equal width (heads * head size)?
 
-    The paper's argument implies this claim. Its tables do not show it, because they change width
-    and head size together. The claim is supported if at every width the smallest heads are worse
-    than some larger ones. Models of equal width must have equally many parameters. The claim uses
-    the points of all arms, which differ in heads, head size and perhaps width.
+    The paper's argument implies this claim. Its tables do not test it, because they change width
+    and head size together. The claim is supported if, at every width, the model with the smallest
+    heads is worse than some other model. Models of equal width must have equally many parameters.
+    The claim uses the points of all arms, which differ in heads, head size and perhaps width.
     """
     widths = curves("width", design.points)
     for width, same in widths.items():
@@ -245,8 +252,9 @@ def equal_sizes_beat_schedules(design: Design, *, equal: str = "equal") -> State
 
     The paper does not make this claim. The arm `equal` has one head size in all layers. In every
     other arm, head sizes follow a schedule over the layers. The points of an arm differ only in the
-    number of heads. The claim compares pairs of models with equally many heads and parameters. The
-    mean over the pairs decides. If the difference is within the margin, equal sizes are no worse.
+    number of heads. For each other arm, the claim averages over pairs of models with equally many
+    heads and parameters. It must hold against every arm. If the differences are within the margin,
+    equal sizes are no worse.
     """
     others = [arm for arm in design.arms if arm != equal]
     if not others:
@@ -287,10 +295,10 @@ def bottleneck_limits_heads(design: Design, *, large: str = "large") -> Statemen
     The low-rank bottleneck implies this claim (the paper's section 3): more heads do not help if
     each is too small to express its attention. Every arm but `large` has small heads. The points of
     an arm differ only in the number of heads. In each arm, the claim fits the slope of the metric
-    over the number of heads. It compares the slope of the arm `large` with that of each other arm.
-    So a gain from more heads that is the same at every head size cancels out. A large head also has
-    more parameters than a small one. In contrast, `small_heads_lose_at_equal_width` compares models
-    with equally many parameters.
+    over the number of heads. The slope of the arm `large` must be above that of each other arm. So
+    a gain from more heads that is the same at every head size cancels out. Larger heads also have
+    more parameters. In contrast, `small_heads_lose_at_equal_width` compares models with equally
+    many parameters.
     """
     small = [arm for arm in design.arms if arm != large]
     if not small:
@@ -332,7 +340,7 @@ def longer_sequences_take_larger_heads(
 def bidirectional_takes_n_minus_1(
     design: Design, *, bidirectional: str = "bidirectional"
 ) -> Statement:
-    """Does a random context without a mask need heads of size n - 1, and not the n of Theorem 1?
+    """Does a random attention matrix without a mask need heads of size n - 1, not Theorem 1's n?
 
     The claim uses one arm, whose points differ in sequence length n and head size.
     """
@@ -340,7 +348,7 @@ def bidirectional_takes_n_minus_1(
 
 
 def causal_takes_half(design: Design, *, causal: str = "causal") -> Statement:
-    """Does a random context under a causal mask need heads of only half its length n?
+    """Does a random attention matrix with a causal mask need heads of only half its length n?
 
     The claim uses one arm, whose points differ in sequence length n and head size. Half of n is
     rounded down.
@@ -365,9 +373,9 @@ def rotary_costs_small_heads(
 ) -> Statement:
     """Do small heads lose more with rotary positions than with sinusoidal ones, at equal width?
 
-    Rotary positions use dimensions of a head, so fewer are left for content. The claim subtracts
-    the gain of larger heads under sinusoidal positions from the gain under rotary ones. Both arms
-    have the same heads and head sizes.
+    Rotary positions use dimensions of a head, so fewer are left for content. The claim is supported
+    if larger heads gain more with rotary positions than with sinusoidal ones. Both arms have the
+    same heads and head sizes.
     """
     return larger_heads_gain_more(design, rotary, sinusoidal)
 
@@ -378,8 +386,8 @@ def norm_undoes_larger_heads(
     """Does normalising queries and keys undo the gain of larger heads, at equal width?
 
     If larger heads win because their logits are larger or better scaled, a norm gives small heads
-    the same advantage. The claim subtracts the gain of larger heads with the norm from the gain
-    without it. Both arms have the same heads and head sizes.
+    the same advantage. The claim is supported if larger heads gain more without the norm than with
+    it. Both arms have the same heads and head sizes.
     """
     return larger_heads_gain_more(design, plain, normed)
 

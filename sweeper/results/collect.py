@@ -6,8 +6,8 @@ tables in memory, not from the files that `write_tables` writes. This file is st
 through the code in CONTRIBUTING.md. Read results/judge.py next.
 
 The newest plan with the experiment determines the rows: one for each (arm, point, seed), even if
-its run is not done. A run that several arms use has a row in each. Sizes come from the plan, so
-rows of unfinished runs have them too. The measurements of unfinished runs are empty.
+its run is not done. A run that several arms use has a row for each arm. Sizes come from the plan,
+so unfinished runs have them, too. The measurements of unfinished runs are empty.
 
 A row in memory also has keys that are not columns (`_IN_MEMORY`):
 
@@ -15,7 +15,7 @@ A row in memory also has keys that are not columns (`_IN_MEMORY`):
 - `devices`: the number of devices.
 - `damaged`: whether a file of the run cannot be read.
 
-`collect` writes nothing. Equal records give tables with equal bytes.
+`collect` writes nothing. If the records on disk are equal, the .csv files are equal to the byte.
 """
 
 from collections import Counter
@@ -67,7 +67,7 @@ RESULT_KEYS = (
     "tokens_per_second",
     "device",
 )
-# A table has one of these columns only if a run has a value for it.
+# A table lacks these columns if none of its runs has a value for them.
 OPTIONAL = ("parent", "trials", "waited_seconds")
 _IN_MEMORY = ("estimate", "devices", "damaged")
 
@@ -82,13 +82,14 @@ def collect(
 ) -> list[Table]:
     """Return a table for each of these experiments.
 
-    A table joins the newest plan of its experiment and the records on disk.
+    A table joins the newest plan of its experiment with the records of its runs.
 
     Args:
         outputs: the outputs folder.
         experiments: names of experiments. None stands for all that were ever planned.
-        faults: a list that collects the errors of tables and runs. If it is None, the first error
-            of a table is raised, and the error of a run is only in the column `reason` of its rows.
+        faults: a list to which the errors of tables and of damaged runs are appended. If it is
+            None, the first error of a table is raised, and the error of a damaged run is only in
+            the column `reason`.
 
     Raises:
         UserError: an experiment was never planned, or a plan cannot be read.
@@ -110,7 +111,7 @@ def write_tables(
 ) -> list[Table]:
     """Write tables as files, and return those that could be written.
 
-    Errors are appended to `faults`. If it is None, the first one is raised.
+    If a table cannot be written, append the error to `faults`, or raise it if `faults` is None.
     """
     written = []
     for table in tables:
@@ -123,11 +124,11 @@ def write_tables(
 
 
 class Records:
-    """A cache of the store's records, shared by several tables.
+    """A cache of the records of runs, which several tables share.
 
     Args:
-        store: the runs.
-        configs: the configs of runs without a record, by run id.
+        store: the store of the runs.
+        configs: the configs of runs that have no record yet, by run id.
     """
 
     def __init__(
@@ -139,7 +140,7 @@ class Records:
         self._code = TrainedCode(store.outputs)
 
     def of(self, id: str) -> RunFiles:
-        """Return the content of a run's files, from the cache after the first call."""
+        """Return the content of a run's files. They are read at the first call."""
         if id not in self._known:
             run = self._store.run(id)
             self._known[id] = collected(run, self._configs.get(id, {}))
@@ -150,7 +151,7 @@ class Records:
         return bool(self.of(id).cells["state"] == State.DONE)
 
     def tables(self, plan: Plan) -> list[Table]:
-        """Return the tables of a plan. Read runs again if they were not done at the last call."""
+        """Return the tables of a plan. Runs that were not done at the last call are read again."""
         self._known = {id: own for id, own in self._known.items() if self.is_done(id)}
         return [self.table(name, plan) for name in plan["experiments"]]
 
@@ -163,16 +164,16 @@ class Records:
         return replace(table, provenance=about, code=mixed_code(table, self._code))
 
     def _asked(self, name: str, plan: Plan) -> dict[str, Any]:
-        """Return what the plans on disk ask about the runs of an experiment.
+        """Return what the verdicts of an experiment must take into account from all plans on disk.
 
-        The table's provenance gets these keys, except empty ones:
+        The result becomes part of the table's provenance. Empty values are left out:
 
         - `asked_late`: each claim, margin or error rate that was chosen after some runs were done,
           with the ids of these runs.
-        - `asked_too`: the claims that other plans judge on the same runs. They share the chance of
-          a wrong verdict with the claims of this plan (results/judge.py).
-        - `left_out`: the ids of done runs with further seeds, which other plans have for the same
-          claims.
+        - `asked_too`: the claims that other plans judge on the same runs. They share the
+          probability of a wrong verdict with the claims of this plan (results/judge.py).
+        - `left_out`: the ids of done runs that differ from the plan's runs only in the seed, and
+          that belong to other plans with the same claims.
         """
         known = asked_in(self._store.outputs)
         own = asked_of(plan, name)
@@ -185,9 +186,9 @@ class Records:
         return {key: value for key, value in found.items() if value}
 
     def _left_out(self, own: Asked, known: Sequence[Asked]) -> list[str]:
-        """Return the done runs that differ from runs of `own` only in their seed.
+        """Return the ids of done runs that differ from runs of `own` only in their seed.
 
-        Only runs of other plans with the same claims are returned.
+        These runs belong to other plans, which have a claim in common with `own`.
         """
         others = {run for one in known if one.claims & own.claims for run in one.runs}
         done = [run for run in sorted(others - own.runs) if self.is_done(run)]
@@ -198,8 +199,8 @@ class Records:
 def _shared_gpus(files: Iterable[RunFiles]) -> bool:
     """Return whether two of these runs trained at the same time on the same GPU.
 
-    A GPU is known by its host, its number and its UUID. The number is not enough, since each job of
-    a cluster may call its GPU "0". Early versions recorded no UUID.
+    A GPU is identified by its host, its number and its UUID. The number is not enough, because each
+    job of a cluster may call its GPU "0". Old records lack the UUID.
     """
     spans = sorted(
         (
@@ -234,9 +235,10 @@ def before_training(plan: Plan, configs: Mapping[str, Data]) -> list[Table]:
 
 
 def collected(run: Run, config: Data) -> RunFiles:
-    """Return the content of a run's files, with its cells: its config, state and measurements.
+    """Return the content of a run's files, and the cells that follow from it.
 
-    Use `config` if the run has no record.
+    If the run has no record yet, use `config` instead. If a file cannot be read, the cells say that
+    the run failed, with the error as the reason.
     """
     status = run.status()
     cells: dict[str, Any] = {"run": run.id}
@@ -267,20 +269,26 @@ def collected(run: Run, config: Data) -> RunFiles:
 
 
 def _unstarted(cells: Data, config: Data) -> RunFiles:
-    """Return the cells of a run without files, and those that follow from its config."""
+    """Return the `RunFiles` of a run without files: its config, and the cells that follow from it.
+
+    `cells` has further cells, such as the state.
+    """
     keys = leaves(config)
     return RunFiles(keys, sections=config, cells={**cells, **_planned(keys)})
 
 
 def _planned(config: Data) -> dict[str, Any]:
-    """Return the cells that follow from a run's config, given its dotted keys."""
+    """Return cells from a config with dotted keys: the number of devices and the model's keys."""
     devices = config.get("trainer.devices", 1) * config.get("trainer.num_nodes", 1)
     of_model = {key: v for key, v in config.items() if key.startswith("model.")}
     return {"devices": devices, **of_model}
 
 
 def _measured(result: Result, attempts: Sequence[Data]) -> dict[str, Any]:
-    """Return the cells that come from a run's result and from the attempts that led to it."""
+    """Return the cells for the metrics, times, devices and versions of a finished run.
+
+    `attempts` has the content of attempt.json of each attempt that led to the result.
+    """
     hardware = [one.get("hardware", {}) for one in attempts[:-1]]
     devices = [str(one.get("gpu") or one.get("cpu") or "") for one in hardware]
     trained_with: dict[str, list[Any]] = {
@@ -308,7 +316,7 @@ def _table(name: str, plan: Plan, of: Callable[[str], RunFiles]) -> Table:
     about = plan["experiments"][name]
     points = [point for point in plan["points"] if point["experiment"] == name]
     swept = {key for point in points for key in point["values"]}
-    # If one arm fixes a key and another varies it, the rows of both have a cell for it.
+    # The rows of all arms show these keys, even if only one of the arms varies them.
     shown = {*swept, str(about.get("x"))}
     ends = Counter(key.rpartition(".")[2] for key in swept)
     tasks = {point["run"]: point.get("task") for point in plan["points"]}
@@ -327,8 +335,8 @@ def _table(name: str, plan: Plan, of: Callable[[str], RunFiles]) -> Table:
             "task": point.get("task"),
             **point["values"],
             **chosen.get("values", {}),
-            # The values of a fine-tuned point are those of its pre-training. The run may have
-            # other values.
+            # The values of a fine-tuned point are those of its pre-training. The config of the
+            # fine-tuning run can have others.
             **{key: config[key] for key in shown if key in config},
             **run.cells,
             **_sizes(point, plan, tasks, of),
@@ -359,7 +367,8 @@ def _words(values: Data, ends: Counter[str]) -> str:
 
     Args:
         values: the values of the point, by key.
-        ends: how many varied keys end in a word such as "heads", by that word.
+        ends: the number of varied keys that end in a word, by word. For example, `model.heads` ends
+            in "heads".
     """
     words = []
     for key, value in values.items():
@@ -377,9 +386,9 @@ def _sizes(
 ) -> dict[str, Any]:
     """Return the cells on the size of a point's model, and on the point that it is matched to.
 
-    A fine-tuned model gets the parameter counts of its pre-trained model, with the output layers of
-    pre-training. If a run starts from another run of the same task, it re-parametrises the
-    attention. Then `params_attention_saved` is the share of attention parameters that this removes.
+    A fine-tuned model gets the parameter counts of its pre-trained model, including the output
+    layers of pre-training. A run that starts from another run of the same task re-parametrises the
+    attention. Then `params_attention_saved` is the share of attention parameters that this saves.
 
     Args:
         point: the point in the plan.
@@ -402,7 +411,7 @@ def _sizes(
         size |= {key: own for key, own in before.items() if key.startswith("params_")}
     elif before.get("params_attention"):
         share = size["params_attention"] / before["params_attention"]
-        # A parent outside the plan may be continued without any change of its attention.
+        # A run that starts from a parent outside the plan may leave the attention unchanged.
         if share != 1 or parent in runs:
             size["params_attention_saved"] = 1 - share
 
@@ -429,8 +438,8 @@ def _columns(rows: Sequence[Data], swept: set[str]) -> list[str]:
 
 def plain(value: Any) -> Any:
     """Return a value as a cell: None, a boolean, a number, or a string."""
-    # Look up the exact type first: isinstance with a union is slow, and there can be millions of
-    # cells.
+    # Look up the exact type first, because isinstance with a union is slow, and there can be
+    # millions of cells.
     if type(value) in PLAIN or isinstance(value, str | int | float):
         return value
     return canonical(value)

@@ -16,20 +16,21 @@ from sweeper.results.table import Table
 from sweeper.store.errors import UserError, sanitize
 from sweeper.store.numbers import plural
 
-_FLIPPED = "FLIPPED "  # a line on a claim with another verdict begins with this
+_FLIPPED = "FLIPPED "  # the start of a line on a claim whose verdict changed
 Texts = Mapping[str, str]
-"""Facts about a sweep, as text by name."""
+"""Facts as text, by name. For example, a config key is a name, and its value is the text."""
 Values = Mapping[tuple[str, int], float]
 """The values of a metric, by point and seed."""
 
 
 def compare(console: Console, outputs: Path, one: str, other: str) -> int:
-    """Print the changes from one sweep to the other. Return 1 if a verdict flipped, else 0.
+    """Print the changes from one sweep to the other. Return 1 if a verdict changed, else 0.
 
     Args:
         console: the terminal.
-        outputs: the outputs folder for experiments that are named without a folder.
-        one, other: an outputs folder, an experiment in `outputs`, or FOLDER/EXPERIMENT.
+        outputs: the outputs folder of sweeps that are given without a folder.
+        one, other: the sweeps. Each is an outputs folder, the name of an experiment in `outputs`,
+            or FOLDER/EXPERIMENT.
 
     Raises:
         UserError: a sweep does not exist, or the sweeps have no experiment in common.
@@ -62,12 +63,12 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
                 style = "bold red"
             console.print(Text(f"  {sanitize(line, 2000)}", style), soft_wrap=True)
     if not flips:
-        console.print("No claim that both sweeps judge has another verdict.")
+        console.print("No verdict changed on a claim that both sweeps judge.")
     return 1 if flips else 0
 
 
 def _tables(outputs: Path, sweep: str) -> list[Table]:
-    """Return the tables of a sweep: an outputs folder, EXPERIMENT or FOLDER/EXPERIMENT."""
+    """Return the tables of a sweep, given as an outputs folder, EXPERIMENT or FOLDER/EXPERIMENT."""
     path = Path(sweep)
     if (path / "plans").is_dir():
         return collect(path)
@@ -75,7 +76,7 @@ def _tables(outputs: Path, sweep: str) -> list[Table]:
 
 
 def _changes(before: Texts, after: Texts) -> list[str]:
-    """Return a text such as "margin: 1 % -> 2 %" for each fact that differs."""
+    """Return a line such as "margin: 1 % -> 2 %" for each fact that differs."""
     return [
         f"{name}: {before.get(name, 'none')} -> {after.get(name, 'none')}"
         for name in dict.fromkeys([*before, *after])
@@ -84,7 +85,7 @@ def _changes(before: Texts, after: Texts) -> list[str]:
 
 
 def _versions(table: Table) -> Texts:
-    """Return the values in the columns code, torch and device."""
+    """Return the versions of the code and of PyTorch and the devices that trained the runs."""
     found = {}
     for column in ("code", "torch", "device"):
         if values := {str(row[column]) for row in table.rows if row.get(column)}:
@@ -93,20 +94,23 @@ def _versions(table: Table) -> Texts:
 
 
 def _verdicts_apart(one: Table, other: Table) -> Iterator[str]:
-    """Yield a line for each claim whose verdict or terms differ, or that one table lacks."""
+    """Yield a line for each claim whose verdict or terms changed, or that only one table has.
+
+    The terms are the conditions of a verdict, such as the margin.
+    """
     before, after = _terms_by_claim(one), _terms_by_claim(other)
     for claim in dict.fromkeys([*before, *after]):
         if claim not in after:
-            yield f"{claim}: only the first judges it"
+            yield f"{claim}: only the first sweep judges it"
         elif claim not in before:
-            yield f"{claim}: only the second judges it"
+            yield f"{claim}: only the second sweep judges it"
         else:
             yield from _verdict_apart(claim, before[claim], after[claim])
 
 
 def _verdict_apart(claim: str, was: Texts, now: Texts) -> Iterator[str]:
-    """Yield a line if the verdicts on a claim, or their terms, differ."""
-    # A verdict on a claim that the points cannot decide has no terms.
+    """Yield a line if the verdict on a claim or its terms changed."""
+    # If the points cannot decide the claim, the verdict has no terms, so compare only verdicts.
     if "error" not in was or "error" not in now:
         was, now = ({"verdict": one["verdict"]} for one in (was, now))
     if changes := "; ".join(_changes(was, now)):
@@ -115,7 +119,7 @@ def _verdict_apart(claim: str, was: Texts, now: Texts) -> Iterator[str]:
 
 
 def _terms_by_claim(table: Table) -> Mapping[str, Texts]:
-    """Return the verdict on each claim by each metric, and the terms of the verdict."""
+    """Return the verdict and its terms as text, keyed by "claim, metric"."""
     found = {}
     for verdict in verdicts_on(table):
         terms = {"verdict": str(verdict.verdict)}
@@ -133,7 +137,7 @@ def _terms_by_claim(table: Table) -> Mapping[str, Texts]:
 
 
 def _configs_apart(one: Table, other: Table) -> Iterator[str]:
-    """Yield a line for each change of a key, with the number of points whose configs changed so."""
+    """Yield a line for each change of a config key, such as "model.layers: 2 -> 4 (3 points)"."""
     first, second = _configs(one), _configs(other)
     shared = [point for point in first if point in second]
     changes = Counter(
@@ -144,7 +148,7 @@ def _configs_apart(one: Table, other: Table) -> Iterator[str]:
 
 
 def _configs(table: Table) -> Mapping[Any, Texts]:
-    """Return the config of each point as text, without the keys that cannot change results."""
+    """Return the config values that can change results as text, for each point."""
     found = {}
     for row in table.rows:
         settings = table.files[row["run"]].settings
@@ -159,14 +163,14 @@ def _configs(table: Table) -> Mapping[Any, Texts]:
 def differences(one: Table, other: Table) -> Iterator[str]:
     """Yield lines on changed and missing values, for each metric that judges both tables.
 
-    Also yield a line for each metric that judges only one of them.
+    Also yield a line for each metric that judges only one of the tables.
     """
     own, others = measures_of_arms(one), measures_of_arms(other)
     for measure in dict.fromkeys([*own, *others]):
         if measure not in others:
-            yield f"{measure.words}: only the first is judged by this metric."
+            yield f"{measure.words}: only the first sweep is judged by this metric."
         elif measure not in own:
-            yield f"{measure.words}: only the second is judged by this metric."
+            yield f"{measure.words}: only the second sweep is judged by this metric."
         else:
             lines = [*_values_apart(_by_seed(measure, one), _by_seed(measure, other))]
             yield f"{measure.words}: {lines[0]}"
@@ -174,7 +178,10 @@ def differences(one: Table, other: Table) -> Iterator[str]:
 
 
 def _values_apart(before: Values, after: Values) -> Iterator[str]:
-    """Yield a summary of the values in two tables, then a line for each difference."""
+    """Yield a summary of the values in two tables, then lines on the differences.
+
+    There is a line for each point whose mean changed, and one for the values that a table lacks.
+    """
     means, new_means = _means(before), _means(after)
     points = [point for point in means if point in new_means]
     changed = {point for (point, _), _ in before.items() ^ after.items()}
@@ -197,7 +204,7 @@ def _values_apart(before: Values, after: Values) -> Iterator[str]:
 
 
 def _by_seed(measure: Measure, table: Table) -> Values:
-    """Return the values of a metric, by the arm and name of the point and by the seed."""
+    """Return the values of a metric, keyed by point ("fixed heads=8") and seed."""
     return {
         (f"{point.arm} {point.name}".strip(), seed): value
         for point in measure.points(table)

@@ -1,4 +1,4 @@
-"""Publish tables, figures and verdicts on Weights & Biases, and save a view of the runs there."""
+"""Publish tables, figures and verdicts on Weights & Biases (W&B), and save a view of the runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sweeper.store.identity import digest_of
 from sweeper.store.plans import stem
 
 LOGIN = "set WANDB_API_KEY, or run `wandb login` on a machine with internet access"
-# What to do about an error of W&B, by the name of its type.
+# The advice after an error of W&B, by the name of the exception.
 REMEDIES = {
     "AuthenticationError": LOGIN,
     "UsageError": LOGIN,
@@ -28,8 +28,8 @@ REMEDIES = {
 JOB_TYPE = "experiment"  # the job type of W&B runs that hold a table
 STEP = "trainer/global_step"
 ARM = "names.arm"
-# The x-axes of scatter plots, as keys of a run's config in W&B. The head size comes from the
-# section `size`, because model.head_size may be null.
+# The x-axes of scatter plots: the label of each, and the key of a run's config in W&B. The head
+# size comes from the section `size`, because model.head_size may be null.
 ACROSS = {
     "heads": "model.heads",
     "head size": "size.head_size",
@@ -81,7 +81,7 @@ def project_of(tables: Sequence[Table], given: str | None) -> Project:
 
 @contextmanager
 def as_user_error() -> Iterator[None]:
-    """Turn every exception into a UserError, because the libraries of W&B can raise any type."""
+    """Convert every exception to UserError, because the libraries of W&B can raise any type."""
     try:
         yield
     except (UserError, KeyboardInterrupt):
@@ -101,7 +101,7 @@ def as_user_error() -> Iterator[None]:
 
 
 def workspace(project: Project, tables: Sequence[Table]) -> Any:
-    """Build the saved view with wandb-workspaces. This needs no connection."""
+    """Return a wandb-workspaces view of the runs, to be saved. This needs no connection."""
     ws = import_module("wandb_workspaces.workspaces")
     plots = import_module("wandb_workspaces.reports.v2")
 
@@ -176,15 +176,15 @@ def publish_dashboard(
     *,
     offline: bool,
 ) -> str:
-    """Publish tables, figures and verdicts; return the view's address.
+    """Publish tables, figures and verdicts, and save a view; return the address of the view.
 
     Args:
         outputs: the outputs folder.
         tables: the tables to publish.
         verdicts: the verdicts on the tables.
         given: ENTITY/PROJECT. None stands for the project that the runs are mirrored to.
-        offline: write tables and figures for `wandb sync`, save no view, and return the command
-            that uploads them.
+        offline: write the W&B files to outputs/wandb without sending them, save no view, and return
+            the `wandb sync` command that uploads them.
 
     Raises:
         UserError: a figure is unknown, a package or the API key is missing, or W&B refuses a
@@ -194,7 +194,7 @@ def publish_dashboard(
     with as_user_error():
         wandb = import_module("wandb")
         if not offline:
-            # If a package is missing, fail before anything is sent.
+            # Import this now, so that a missing package is reported before anything is sent.
             workspaces = import_module("wandb_workspaces.workspaces")
             wandb.setup(wandb.Settings(silent=True))
             api = wandb.Api()
@@ -207,13 +207,12 @@ def publish_dashboard(
             return f"wandb sync {shlex.quote(str(outputs / 'wandb'))}"
         tag(outputs, tables, api.runs, project)
         view = workspace(project, tables)
-        # By default the name is random, so each call would save a new view. Use a fixed name
-        # instead.
+        # The default name is random, so each call would save another view. Use a fixed name.
         name = digest_of([project.entity, project.name, view.name])[:11]
         internal = workspaces.internal
         view._internal_name = internal._url_query_str_to_internal_name(name)
-        # With the id of an earlier view, `save` replaces that view. Without one, from_url raises
-        # ValueError.
+        # `save` replaces an earlier view if it has the id of that view. If there is no earlier
+        # view, from_url raises ValueError.
         with suppress(ValueError):
             view._internal_id = type(view).from_url(view.url)._internal_id
         view.save()
@@ -223,9 +222,9 @@ def publish_dashboard(
 def tag(
     outputs: Path, tables: Sequence[Table], runs: Callable[..., Any], project: Project
 ) -> None:
-    """Tag every mirrored run of the tables with the experiments that use it.
+    """Tag every W&B run of the tables with the experiments that use it.
 
-    When a run trains, it gets the tags of the plans that exist then. This function adds the tags of
+    When training starts, a run gets tags for the plans that exist then. This function adds tags for
     later plans.
 
     Args:
@@ -251,9 +250,9 @@ def publish(
     *,
     offline: bool,
 ) -> None:
-    """Publish an experiment as a W&B run of the same name.
+    """Publish an experiment as a W&B run of the same name, with its files as an artifact.
 
-    Publishing it again adds a new version of its W&B artifact.
+    A second call adds a new version of the artifact.
     """
     wandb = import_module("wandb")
     name = stem(table.name)

@@ -1,4 +1,4 @@
-"""The decision on a claim by one metric, and the number of seeds that a decision would need."""
+"""The decision on a claim by one metric, and the number of seeds that would decide it."""
 
 import math
 from bisect import bisect_left
@@ -37,13 +37,12 @@ from sweeper.results.verdict import Decision, Found, Price, Terms, Verdict, expl
 from sweeper.store.numbers import plural
 from sweeper.store.plans import ERROR
 
-# If a decision needs more than this many seeds per point, `Question.price` says that no number
-# suffices.
+# If this many seeds per point would not decide a claim, `Question.price` says that no number does.
 MOST = 1000
 # Every evaluation has at least this many rows, so an accuracy changes in steps of at most 1 / 20.
 _STEPS = 20
-# If seeds look bimodal, train more of them, up to this many per point. Fewer seeds can look bimodal
-# by chance.
+# A few seeds can look bimodal by chance, so a sweep trains at least this many per point before it
+# stops because of bimodality.
 _BIMODAL_FROM = 10
 _BIMODAL = (
     "Seeds are bimodal: some runs learned and some did not, so the mean says little."
@@ -66,10 +65,10 @@ class Question:
         measure: the metric in words.
         statement: the combined contrasts of the claim.
         evidence: the points and their values.
-        error: the chance that any of the experiment's questions is decided wrongly.
         claims: the number of questions that share `error`.
-        asked_after: for each term that was chosen late, the ids of the runs that were done by then.
-            The terms are "claim", "margin" and "error".
+        error: the probability that any of these questions is decided wrongly.
+        asked_after: the ids of the runs that were done before a term was chosen, by term. The terms
+            are "claim", "margin" and "error". A term that was chosen before all runs is left out.
     """
 
     name: str
@@ -83,8 +82,8 @@ class Question:
     def __post_init__(self) -> None:
         """Raise Unanswerable if both sides of a contrast are the same runs.
 
-        Also raise it if the margin changes the scale on which the claim has a threshold, or the
-        metric a resolution.
+        Also raise it if the margin changes the judged scale (ratios or differences), and the claim
+        has a threshold or the metric has a resolution. Both are numbers on the metric's own scale.
         """
         has_threshold = any(contrast.above for contrast in self.contrasts)
         bound_to_scale = has_threshold or self.evidence.resolution
@@ -108,7 +107,7 @@ class Question:
 
     @cached_property
     def weights(self) -> Floats:
-        """The weights of all rows, of shape (3 * contrasts, distinct points)."""
+        """The weights of all rows, as an array of shape (3 * contrasts, distinct points)."""
         rows = [
             weights
             for one in self.contrasts
@@ -133,29 +132,29 @@ class Question:
 
     @cached_property
     def estimates(self) -> list[Estimate]:
-        """The estimates from the values of all seeds so far, one per row."""
+        """The estimate of each row from the values of all seeds so far."""
         return estimates(self.evidence.values, self.weights)
 
     @cached_property
     def analyses(self) -> list[Intervals]:
-        """For each interim analysis, the intervals of contrast minus threshold, one per row."""
+        """For each interim analysis, the intervals of all rows, minus the thresholds."""
         return [
             self._excess(estimates(one, self.weights)) for one in self.evidence.analyses
         ]
 
     @cached_property
     def intersection(self) -> Intervals:
-        """The intersection of the intervals of all analyses; empty (low > high) if disjoint."""
+        """For each row, the intersection of its intervals in all analyses; empty if low > high."""
         return intersection(self.analyses)
 
     @cached_property
     def _apart(self) -> np.ndarray:
-        """A boolean mask, of shape (rows,): whether the intersection of a row is empty."""
+        """A boolean mask of shape (rows,): whether the intersection of a row is empty."""
         return self.intersection.lows > self.intersection.highs
 
     @property
     def level(self) -> float:
-        """The chance that a true value lies beyond one end of its interval."""
+        """The chance of a wrong decision in one direction, such as supporting a false claim."""
         return self.error / self.claims / 2
 
     @cached_property
@@ -171,17 +170,17 @@ class Question:
         return Intervals(*(ends - above for ends in intervals(found, self._levels)))
 
     def _with_alternatives(self, rows: Intervals) -> Intervals:
-        """Return the smallest interval of each contrast that covers those of its three rows."""
+        """Return one interval for each contrast, which covers the intervals of its three rows."""
         lows = rows.lows.reshape(-1, 3).min(axis=1)
         highs = rows.highs.reshape(-1, 3).max(axis=1)
         return Intervals(rows.values[::3], lows, highs)
 
     @cached_property
     def _hull(self) -> Intervals:
-        """The interval of each contrast, wide enough for all alternatives.
+        """The interval of each contrast minus its threshold, wide enough for all alternatives.
 
-        The intervals of all analyses are intersected. If the intersection is empty for at least one
-        row, only the newest analysis is used.
+        It is made from the intersection of the intervals in all analyses, or, if a row has an empty
+        intersection, from the newest analysis alone.
         """
         joint = self.analyses[-1] if self._apart.any() else self.intersection
         return self._with_alternatives(joint)
@@ -192,10 +191,10 @@ class Question:
 
     @cached_property
     def found(self) -> list[Found]:
-        """The value and the interval of each contrast, before its threshold is subtracted.
+        """The value, interval and costs of each contrast. Thresholds are not subtracted.
 
         Intervals are clipped to [-m, m], where m is the largest difference that the metric allows.
-        If both ends are clipped, the interval is unknown, so both ends become infinite.
+        If both ends are clipped, the interval says nothing, so both ends become infinite.
         """
         chosen = self.weights[::3]
         ends = np.transpose([one + self._above for one in self._hull]).tolist()
@@ -260,14 +259,14 @@ class Question:
 
     @cached_property
     def decision(self) -> Decision:
-        """The decision that the evidence allows."""
+        """The decision that the evidence allows; undecided if there is an `obstacle`."""
         if self.obstacle:
             return Decision.UNDECIDED
         return self._decision(self._hull)
 
     @cached_property
     def terms(self) -> Terms:
-        """The error rate, margin and other conditions that the verdict states."""
+        """The error probability, the margin and other conditions, which the verdict states."""
         own = {run for point in self.points for run in point.runs.values()}
         late = {
             term: count
@@ -311,8 +310,8 @@ class Question:
     def price(self) -> Price | None:
         """Return the expected cost of a decision if estimates and spreads stay as they are.
 
-        Return None if the claim is decided, if more seeds cannot decide it, or if a spread is
-        unknown.
+        Return None if the claim is decided, if more seeds cannot decide it, if seeds are bimodal,
+        or if a spread is unknown.
         """
         if self.decision is not Decision.UNDECIDED or self.hopeless:
             return None
@@ -332,10 +331,11 @@ class Question:
         return Price(seeds, int(np.dot(more, trainings)), known)
 
     def next_seeds(self, most: int) -> dict[str, int]:
-        """Return how many seeds the points of the claim need for the next interim analysis.
+        """Return the total number of seeds that each point needs for the next interim analysis.
 
-        A point's key is the run id of its first seed. Points that have enough seeds are left out.
-        Return {} if more seeds are useless, or if more than `most` measurements would be needed.
+        The key of a point is the run id of its first seed. Points that have enough seeds are left
+        out. Return {} if the claim is decided, if more seeds cannot decide it, or if a point would
+        need more than `most` measurements.
         """
         following = max(self.fewest + 1, FIRST)
         bimodal = self.obstacle == _BIMODAL and following > _BIMODAL_FROM
@@ -349,7 +349,7 @@ class Question:
         }
 
     def _decided_with(self, seeds: int) -> bool:
-        """Return whether `seeds` per point would decide the claim at the present spreads."""
+        """Return whether `seeds` per point would decide the claim if estimates stay as they are."""
         expected = [
             one._replace(
                 error=one.error * one.seeds / seeds,

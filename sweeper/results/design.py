@@ -1,8 +1,9 @@
 """The statements that claims return: contrasts of points, combined by `All` and `AnyOf`.
 
-A contrast is a sum of weight * mean over points. It is above 0 if the claim is right. A design
-holds the points of an experiment without measurements, so a claim can be checked before anything is
-trained.
+A point is one setting with all its seeds. A contrast is a sum of weight * mean over points, and
+says that this sum is above a threshold, usually 0. A claim builds its statement from a `Design`:
+the planned points, whether measured or not. So before a sweep trains anything, it can reject a
+claim that its points cannot decide.
 """
 
 import math
@@ -21,7 +22,7 @@ from sweeper.results.table import label
 from sweeper.results.verdict import Decision
 from sweeper.store.numbers import plural
 
-# Treat a smaller weight as 0. It is the rounding error of two weights that cancel.
+# A weight below this counts as 0. It is the rounding error of two weights that cancel.
 NOTHING = 1e-12
 _MODEL_SIZES = (
     "model.layers",
@@ -34,7 +35,7 @@ Weights = Sequence[tuple[float, Point]]
 
 
 class Unanswerable(Exception):
-    """Raised if an experiment's points cannot decide a claim. The message is a whole sentence."""
+    """Raised if an experiment's points cannot decide a claim. The message says why."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,16 @@ class Contrast:
     """The claim that a sum of weight * mean over points is above a threshold.
 
     Attributes:
-        words: the comparison in words. Messages append "better by 1.3 %" to it.
-        weights: the weights of the points' means. Larger means are better, for every metric.
-        above: the threshold, on the judged scale. It is a natural logarithm if the ratios of a
-            metric are judged.
-        extremes: the weights of two more contrasts, in which points are replaced by their
-            alternatives (`Point.alternatives`). The first is as large as possible, and the second
-            as small as possible. A decision must hold for both. () if tuning left no alternatives.
+        words: the comparison, for example "2 heads over 16 heads". Messages append "better by
+            1.3 %" to it.
+        weights: pairs of a weight and the point whose mean it multiplies. The means are on the
+            judged scale, on which larger is better for every metric.
+        above: the threshold, on the judged scale. It is a natural logarithm if claims judge ratios
+            of the metric.
+        extremes: the weights of two more contrasts, in which alternatives replace points
+            (`Point.alternatives`). In the first, the replacements make the sum as large as
+            possible, and in the second as small as possible. A decision must hold for both. () if
+            no point has alternatives.
     """
 
     words: str
@@ -63,7 +67,7 @@ class All:
 
     Attributes:
         parts: the combined statements.
-        left_out: a sentence on points of the experiment that the claim does not use, or "".
+        left_out: a sentence on the points that the claim does not use, or "" if it uses all.
     """
 
     parts: Sequence["Statement"]
@@ -88,20 +92,20 @@ def contrasts_of(statement: Statement) -> list[Contrast]:
 
 
 def levels(statement: Statement, low: float, high: float) -> Floats:
-    """Divide the chance of a wrong decision on a statement among its contrasts.
+    """Divide the probability of a wrong decision on a statement among its contrasts.
 
-    The parts of `All` divide `high` among them, because each of them alone can refute a true
-    statement. The parts of `AnyOf` divide `low`, because each of them alone can support a false
-    statement.
+    The parts of `All` divide `high` equally, because an error in any one of them can refute a true
+    statement. The parts of `AnyOf` divide `low` equally, because an error in any one of them can
+    support a false statement.
 
     Args:
         statement: the combined contrasts.
-        low: the chance that a false statement is supported.
-        high: the chance that a true statement is not supported.
+        low: the probability that a false statement is supported.
+        high: the probability that a true statement is not supported.
 
     Returns:
-        For each contrast, the chances that the true value lies below and above its interval, of
-        shape (contrasts, 2).
+        For each contrast, the probabilities that the true value lies below and above its interval,
+        of shape (contrasts, 2).
     """
     if isinstance(statement, Contrast):
         return np.array([[low, high]])
@@ -121,7 +125,8 @@ def decide(
     Args:
         statement: the combined contrasts.
         found: an interval for each contrast, as arrays of the shape (contrasts,).
-        margin: the largest difference that does not matter; nan if there is none.
+        margin: the largest difference that does not matter, on the judged scale; nan if the
+            experiment has no margin.
     """
     sign, _ = ranked(statement, found).rank
     if sign:
@@ -132,13 +137,13 @@ def decide(
 
 
 class Ranked(NamedTuple):
-    """The result of `ranked`. Contrasts are numbered from left to right.
+    """The result of `ranked`. It refers to contrasts by their index in `contrasts_of`.
 
     Attributes:
         rank: a pair to sort statements by. The first number is 1 if the statement holds, -1 if it
-            fails, and 0 if it is open. The second is the estimate of the deciding contrast.
-        deciding: the number of the contrast that decides the statement.
-        listed: the numbers of all contrasts, in the order in which a verdict names them.
+            fails, and 0 if it is undecided. The second is the estimate of the deciding contrast.
+        deciding: the index of the contrast that decides the statement.
+        listed: the indices of all contrasts, in the order in which a verdict names them.
     """
 
     rank: tuple[int, float]
@@ -147,9 +152,10 @@ class Ranked(NamedTuple):
 
 
 def ranked(statement: Statement, found: Intervals) -> Ranked:
-    """Rank a statement. `All` is decided by its weakest part, `AnyOf` by its strongest.
+    """Find the contrast that decides a statement, and the order in which a verdict names contrasts.
 
-    The contrasts of `AnyOf` are listed best first.
+    `All` is decided by its weakest part, and `AnyOf` by its strongest. The parts of `All` are
+    listed in their order, and those of `AnyOf` strongest first.
     """
     places = count()
 
@@ -174,10 +180,10 @@ def ranked(statement: Statement, found: Intervals) -> Ranked:
 def with_alternatives(
     statement: Statement, average: Callable[[Point], float]
 ) -> Statement:
-    """Return the statement with `Contrast.extremes` set, if points have alternatives.
+    """Return the statement with `Contrast.extremes` set where points have alternatives.
 
-    In the first extreme, each point is replaced by the alternative that makes the contrast largest.
-    In the second, it is replaced by the alternative that makes the contrast smallest.
+    Each point is replaced by itself or by one of its alternatives: in the first extreme, by the one
+    that makes the contrast largest, and in the second, by the one that makes it smallest.
 
     Args:
         statement: the combined contrasts.
@@ -194,9 +200,9 @@ def with_alternatives(
         totals[id(point)] += weight
 
     def extreme(point: Point, sign: int) -> Point:
-        """Return the point or alternative with the largest `sign` * effect on the contrast.
+        """Return the point, or that alternative of it, which adds most to `sign` * contrast.
 
-        An unknown effect (nan) counts as the largest.
+        A point or alternative without measurements counts as adding most.
         """
         every = [point, *point.alternatives]
         effects = [sign * totals[id(point)] * average(one) for one in every]
@@ -227,18 +233,18 @@ class Design:
         return list(dict.fromkeys(point.arm for point in self.points))
 
     def of(self, *arms: str) -> list[Point]:
-        """Return the points of these arms. Raise Unanswerable if the design lacks one."""
+        """Return the points of these arms. Raise Unanswerable if one of the arms has none."""
         absent = [arm for arm in arms if arm not in self.arms]
         if absent:
             raise Unanswerable(
                 f"The experiment has no arm {' or '.join(absent)} with the metric {self.metric}; "
-                "add it, or leave the claim out."
+                "add such an arm, or leave the claim out."
             )
         return [point for point in self.points if point.arm in arms]
 
 
 def by(column: str, given: Collection[Point]) -> list[Point]:
-    """Return the points sorted by a column.
+    """Return the points in ascending order of a column.
 
     Raise Unanswerable if two points have the same number in it.
     """
@@ -253,8 +259,8 @@ def numbered(column: str, given: Collection[Point]) -> dict[float, Point]:
     found = {at(point, column): point for point in given}
     if len(found) < len(given):
         raise Unanswerable(
-            f"The claim needs different values of {column}, but several points have the same "
-            "one; give all other keys one value."
+            f"The claim needs points with different values of {column}, but several points have "
+            "the same value; give every other key a single value."
         )
     return dict(sorted(found.items()))
 
@@ -262,8 +268,8 @@ def numbered(column: str, given: Collection[Point]) -> dict[float, Point]:
 def alone(column: str, given: Collection[Point]) -> dict[float, Point]:
     """Return the points, keyed by their number in a column, in ascending order.
 
-    Raise Unanswerable if two points have the same number in it, or if the models differ in a size
-    other than this column.
+    Raise Unanswerable if two points have the same number in it, or if the points differ in another
+    of the sizes in _MODEL_SIZES.
     """
     others = [
         key
@@ -281,7 +287,8 @@ def alone(column: str, given: Collection[Point]) -> dict[float, Point]:
 def check_equal(given: Collection[Point], column: str, words: str) -> float:
     """Return the largest relative difference between these points in a column.
 
-    Raise Unanswerable if it is above 1 %. `words` names the points in the message.
+    Raise Unanswerable if it is above 1 %. `words` is the start of its message, for example "Models
+    of width 64".
     """
     numbers = [at(point, column) for point in given]
     error = max(numbers) / min(numbers) - 1
@@ -313,7 +320,7 @@ def curves(column: str, given: Collection[Point]) -> dict[float, list[Point]]:
 
 
 def over(one: Point, other: Point, words: str, above: float = 0.0) -> Contrast:
-    """Return a contrast that is above 0 if one point is better than the other.
+    """Return the contrast of two points. It is above 0 if `one` is better than `other`.
 
     `above` is the threshold that the difference must exceed (see `Contrast`).
     """
@@ -321,7 +328,7 @@ def over(one: Point, other: Point, words: str, above: float = 0.0) -> Contrast:
 
 
 def over_pairs(pairs: Sequence[tuple[Point, Point]], words: str) -> Contrast:
-    """Return a contrast that is above 0 if the first points of pairs are better on average."""
+    """Return the mean difference over pairs. It is above 0 if the first of a pair is better."""
     share = 1 / len(pairs)
     weights: list[tuple[float, Point]] = []
     for one, other in pairs:
@@ -330,17 +337,17 @@ def over_pairs(pairs: Sequence[tuple[Point, Point]], words: str) -> Contrast:
 
 
 def trend(curve: Sequence[Point], column: str, words: str) -> Contrast:
-    """Return a contrast that is above 0 if a curve rises.
+    """Return a contrast that is above 0 if the points of a curve get better as a column grows.
 
-    A straight line is fitted to its points over the logarithm of a column. The contrast is the rise
-    of the line from the first point to the last.
+    A straight line is fitted to the points' means over the logarithm of the column. The contrast is
+    the rise of the line from the first point to the last.
     """
     weights = slopes([at(point, column) for point in curve], f"values of {column}")
     return Contrast(words, list(zip(weights, curve, strict=True)))
 
 
 def ahead(design: Design, arm: str, rival: str, equal: str) -> Contrast:
-    """Return a contrast that is above 0 if an arm's points are better on average than the rival's.
+    """Return the mean of an arm minus the mean of its rival, each over all points of the arm.
 
     Raise Unanswerable if the points differ by more than 1 % in the column `equal`.
     """
@@ -352,7 +359,7 @@ def ahead(design: Design, arm: str, rival: str, equal: str) -> Contrast:
 
 
 def equal_within(column: str, error: float) -> str:
-    """Return "equal LABEL", or "LABEL equal within ERROR %" if the error is above 0."""
+    """Return "equal LABEL", or "LABEL equal within ERROR %" if the relative error is above 0."""
     if not error:
         return f"equal {label(column)}"
     return f"{label(column)} equal within {math.ceil(error * 1e4) / 100:g} %"
@@ -361,7 +368,8 @@ def equal_within(column: str, error: float) -> str:
 def larger_heads_gain_more(design: Design, arm: str, rival: str) -> Contrast:
     """Return a contrast that is above 0 if larger heads gain more in an arm than in its rival.
 
-    Raise Unanswerable if the points differ in width.
+    The gain is the slope over the head sizes that both arms have. Raise Unanswerable if the points
+    differ in width.
     """
     width, *others = {at(point, "width") for point in design.of(arm, rival)}
     if others:
@@ -380,15 +388,18 @@ def trends_apart(
     needed: str,
     shares: Sequence[float] = (1, -1),
 ) -> tuple[list[float], Weights]:
-    """Return the weighted sum of the slopes of curves, over the values that all curves have.
+    """Return weights of points, so that the weighted sum of means compares the slopes of curves.
+
+    The sum is the difference between the slopes of two curves, or another weighted sum of slopes.
+    Each slope is fitted over the values of a column that all curves have.
 
     Args:
-        curves: the points of each curve, by their value of one column.
-        needed: the shared values in words, for the message of Unanswerable.
+        curves: the points of each curve, by their value of the column.
+        needed: a plural noun for the shared values, for the message of Unanswerable.
         shares: the weight of each slope. By default, the second slope is subtracted from the first.
 
     Returns:
-        The shared values of the column, and weights for the points of the curves.
+        The shared values of the column, and the weights of the curves' points.
 
     Raises:
         Unanswerable: the curves share fewer than two values.
@@ -403,14 +414,14 @@ def trends_apart(
 
 
 def slopes(sizes: Sequence[float], needed: str) -> list[float]:
-    """Return a weight for each size. The weighted sum of the means at these sizes is a slope.
+    """Return a weight for each size, so that the weighted sum of the means at the sizes is a slope.
 
-    A straight line is fitted to the means over log size. The slope is the rise of this line from
-    the first to the last size.
+    The slope is the rise of a straight line from the first size to the last. The line is fitted to
+    the means over log size.
 
     Args:
         sizes: the sizes, in ascending order.
-        needed: a plural noun for the sizes in the error message, such as "head sizes".
+        needed: a plural noun for the sizes, such as "head sizes", for the message of Unanswerable.
 
     Raises:
         Unanswerable: there are fewer than two sizes.
@@ -432,15 +443,16 @@ def gain_grows(
 ) -> Contrast:
     """Return the contrast that is above 0 if two factors interact positively.
 
-    For example, a larger head size (the inner factor) gains more at a longer sequence length (the
-    outer factor). At each value of the outer factor, a slope over the inner factor is fitted to the
+    For example, larger heads (the inner factor) gain more if sequences are longer (the outer
+    factor). At each value of the outer factor, a slope over the inner factor is fitted to the
     means. The contrast is the slope of these slopes over the outer factor.
 
     Args:
         grid: {outer value: {inner value: point}}, with outer values in ascending order.
-        needed: both factors in words. The message of Unanswerable has "at least two {needed}".
-        words: a format string for the comparison. Its four fields are the first and the last inner
-            value, then the last and the first outer value.
+        needed: a plural noun for both factors. The message of Unanswerable has "at least two
+            {needed}".
+        words: a format string for `Contrast.words`. Its four fields are the first and the last
+            inner value, then the last and the first outer value.
 
     Raises:
         Unanswerable: a factor has fewer than two values.
@@ -452,7 +464,11 @@ def gain_grows(
 
 
 def keeps_improving(curve: Collection[Point], column: str, several: str) -> Statement:
-    """Return the statement that a curve rises over all its points, and also over its upper half."""
+    """Return the statement that points get better as a column grows, also in its upper half alone.
+
+    `several` is a plural noun for the values of the column, such as "heads". Raise Unanswerable if
+    there are fewer than three points, or if they differ in another size.
+    """
     if len(curve) < 3:
         raise Unanswerable(
             f"The claim needs at least three values of {column}, not {len(curve)}; add values to "
@@ -471,13 +487,17 @@ def keeps_improving(curve: Collection[Point], column: str, several: str) -> Stat
 def most_heads_lose(
     found: Sequence[tuple[str, Sequence[Point]]], shared: str
 ) -> Statement:
-    """Return the statement that having the most heads is bad in every group.
+    """Return the statement that in every group, some point beats the one with the most heads.
 
-    So in every group, the point with the most heads is worse than at least one with fewer heads.
+    Groups with a single point are not used.
 
     Args:
-        found: a description and the points of each group.
+        found: a description of each group, such as "width 64", and its points.
         shared: the names of the sizes that are equal within a group, for messages.
+
+    Raises:
+        Unanswerable: every group has a single point, or two points of a group have equally many
+            heads.
     """
     parts: list[Statement] = []
     unused = 0
@@ -502,14 +522,14 @@ def _heads(point: Point) -> str:
 
 
 def not_used(points: int, why: str) -> str:
-    """Return a sentence on the number of points that a claim does not use; "" if there are none."""
+    """Return a sentence that says how many points a claim does not use; "" if it uses all."""
     return f"Not used: {plural(points, 'point')}, because {why}." if points else ""
 
 
 def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
-    """Return weights that interpolate a curve at a model size.
+    """Return weights of two points that interpolate a curve at a number of parameters.
 
-    The interpolation is linear in the logarithm of the number of parameters.
+    The interpolation is linear in the logarithm of this number.
 
     Args:
         curve: the points of the curve.
@@ -533,10 +553,15 @@ def read_at(curve: Collection[Point], size: float) -> list[tuple[float, Point]]:
 def collapses_at(
     curve: Collection[Point], length: int, expected: int
 ) -> list[Contrast]:
-    """Return contrasts for a claim about the errors of head sizes at one sequence length.
+    """Return the contrasts for a collapse of the error at head size `expected`.
 
-    The error must fall by more than a factor of ten from head size `expected` - 1 to `expected`,
-    and by less between smaller sizes.
+    From head size `expected` - 1 to `expected`, the error must fall by more than a factor of ten.
+    From each smaller size to the next, it must fall by less than this factor.
+
+    Args:
+        curve: the points of different head sizes at one sequence length.
+        length: the sequence length.
+        expected: the head size.
     """
     by_size = numbered("model.head_size", curve)
     sizes = range(min(round(min(by_size)), expected - 1), expected + 1)

@@ -1,8 +1,8 @@
 """The evidence on claims by one metric: a table of values by point and seed.
 
-A measurement is one training from scratch, with the runs that start from it. Several fine-tunings
-of one pre-training are averaged, because they share one random draw. Points with the same runs are
-merged into one distinct point. Otherwise, their values would count as independent.
+Values in the table are independent measurements, for two reasons. A measurement is one training
+from scratch with the runs that start from it, so several fine-tunings of one pre-training are
+averaged. And if several points have the same runs, they are one row of the table: a distinct point.
 """
 
 import math
@@ -29,14 +29,14 @@ from sweeper.results.verdict import JudgedMargin, Unit
 from sweeper.store.asked import size_in_words
 
 COSTS = {"FLOPs": "training_flops", "seconds": "seconds"}
-"""The costs of a run: the name of each in messages, and its column in the table."""
+"""Maps the name of a cost in messages to its column in the table."""
 
-# Runs wait while other programs occupy the processor. Compare the training times of points only if
-# they waited about equally long: the smallest share of time without waiting must be at least this
-# fraction of the largest share.
+# Runs wait while other programs occupy the processor. Times can be compared only if the points
+# waited about equally: of their shares of time without waiting, the smallest must be at least this
+# fraction of the largest.
 EVEN = 0.9
 
-# An interval of log ratios that reaches beyond both -FACTOR and FACTOR counts as unknown.
+# The largest possible log ratio. An interval that contains [-FACTOR, FACTOR] counts as unknown.
 FACTOR = math.log(1e6)
 
 
@@ -45,15 +45,16 @@ class Measured:
     """A distinct point and its measurements.
 
     Attributes:
-        runs: the run id of every planned seed, in the order of the plan.
+        runs: the run ids by seed, in the order of the plan, including unfinished runs.
         values: the measurements by seed, larger being better. Several fine-tunings of one
             pre-training are one measurement, whose key is the smallest of their seeds.
-        lost: the number of seeds that will never have a value, because the run failed or is
-            done without one.
+        lost: the number of seeds that will never have a value, because the run or a run that it
+            starts from failed, or because the run is done without the metric.
         zero: the number of seeds whose value is 0 or less, if ratios are judged.
         hours: the mean device hours of one measurement. If none is finished, it is the plan's
             estimate, or nan if there is no estimate.
-        costs: the mean of each of COSTS over finished measurements; nan if unknown.
+        costs: the mean of each of COSTS over finished measurements, in the order of COSTS; nan if
+            unknown.
         share: the share of training time in which a run did not wait for a processor, averaged
             over seeds; nan if unknown.
         devices: the kinds of device that trained the runs, joined by THEN.
@@ -75,12 +76,12 @@ class Measured:
 
     @property
     def first_run(self) -> str:
-        """The run of the first seed."""
+        """The id of the run of the first seed."""
         return next(iter(self.runs.values()))
 
     @property
     def unmeasured(self) -> bool:
-        """True if no seed has a value and none failed."""
+        """True if no seed has a value yet, and none is lost."""
         return not (self.values or self.lost or self.zero)
 
 
@@ -90,13 +91,14 @@ class Evidence:
     Points with the same runs are one distinct point.
 
     Attributes:
-        points: the planned points without the alternatives that tuning left.
-        every: the planned points with these alternatives.
+        points: the planned points that this metric judges, without alternatives
+            (`Point.alternatives`).
+        every: the same points with their alternatives.
         ratios: whether claims judge ratios. Then the values are logarithms.
         margin: the experiment's margin in this metric, or None.
-        own_scale: whether claims judge the metric as its schema says, by ratios or differences. A
-            margin can change this.
-        resolution: the smallest value that claims distinguish.
+        own_scale: whether claims judge the metric as its schema says, by ratios or by differences.
+            If it is False, the margin has changed this.
+        resolution: the value to which smaller values are raised before ratios are taken.
         range: the largest possible difference between two values.
         unit: the unit of differences.
         mixed_code: the sentence on runs of different code. It is empty if there are none, or if the
@@ -138,10 +140,10 @@ class Evidence:
         self.analyses = self._analyses([one["seeds_judged"] for one in rounds])
 
     def judged(self, value: float) -> float | None:
-        """Return a value on the scale that claims judge, larger being better.
+        """Convert a value of the metric to the scale that claims judge, larger being better.
 
-        If ratios are judged, return None for a value of 0 or less. A value below the metric's
-        resolution counts as the resolution.
+        If claims judge ratios, raise the value to the metric's resolution, and return None if it is
+        still 0 or less.
         """
         if not self.ratios:
             return self._better * value
@@ -149,7 +151,7 @@ class Evidence:
         return self._better * math.log(value) if value > 0 else None
 
     def design(self) -> Design:
-        """Return the points as the design that a claim takes."""
+        """Return the points as a `Design`, the argument of a claim."""
         return Design(self.points, self.metric)
 
     def place(self, point: Point) -> int:
@@ -157,27 +159,26 @@ class Evidence:
         return self._places[point.key]
 
     def weights(self, sums: Sequence[Weights]) -> Floats:
-        """Return the weights of weighted sums as an array of shape (sums, distinct points)."""
+        """Return the weights of several weighted sums, of shape (sums, distinct points)."""
         found = np.zeros((len(sums), len(self.measured)))
         for row, weights in zip(found, sums, strict=True):
             for weight, point in weights:
                 row[self.place(point)] += weight
-        # If a point is on both sides of a contrast, its weights cancel up to a rounding error.
+        # The weights of a point that is on both sides of a contrast cancel up to a rounding error.
         found[np.abs(found) < NOTHING] = 0.0
         return found
 
     def costs(self, weights: Floats) -> dict[str, float | None]:
-        """Return the cost of a contrast's first side divided by that of its second side.
+        """Return the ratio of costs between the two sides of a contrast, by name of the cost.
 
-        The keys are those of COSTS. Unknown ratios are left out. The first side has the positive
-        weights, and the second side the negative ones. The ratio is the exponential of the contrast
-        of log costs.
+        The points with positive weights are divided by those with negative weights: the ratio is
+        the exponential of the contrast of log costs. Unknown ratios are left out.
 
-        The ratio of seconds is None if times cannot be compared: the runs used several kinds of
-        device, shared a GPU, or waited unequally long for a processor.
+        The ratio of seconds is None if times cannot be compared, because the runs used several
+        kinds of device, shared a GPU, or waited unequally long for a processor.
 
         Args:
-            weights: the contrast, of shape (distinct points,).
+            weights: the weights of the contrast, of shape (distinct points,).
         """
         used = np.flatnonzero(weights)
         points = [self.measured[place] for place in used]
@@ -200,28 +201,29 @@ class Evidence:
         return _mean(self.measured[self.place(point)].values.values())
 
     def _measured(self, point: Point) -> Measured:
-        lines = [self._line(run) for run in point.runs.values()]
+        lineages = [self._lineage(run) for run in point.runs.values()]
         by_training: dict[str, dict[int, float]] = defaultdict(dict)
         lost = zero = 0
-        for seed, line in zip(point.runs, lines, strict=True):
+        for seed, lineage in zip(point.runs, lineages, strict=True):
             value = point.values.get(seed)
             judged = None if value is None else self.judged(value)
-            states = [row.get("state") for row in line]
+            states = [row.get("state") for row in lineage]
             if judged is not None:
-                by_training[line[-1]["run"]][seed] = judged
+                by_training[lineage[-1]["run"]][seed] = judged
             elif value is not None:
                 zero += 1
-            # The seed will never have a value: its run is done without one, or a run in `line` has
-            # failed.
+            # The run is done without the metric, or the run or one of its parents failed.
             elif states[0] == "done" or "failed" in states:
                 lost += 1
 
-        took = [_sum(line, "seconds", "devices") for line in lines]
+        took = [_sum(lineage, "seconds", "devices") for lineage in lineages]
         if not any(took):
-            took = [_sum(line, "estimate", "devices") for line in lines]
-        costs = [[_sum(line, column) for line in lines] for column in COSTS.values()]
-        devices = {str(row.get("device") or "") for line in lines for row in line}
-        trainings = {line[-1]["run"] for line in lines}
+            took = [_sum(lineage, "estimate", "devices") for lineage in lineages]
+        costs = [
+            [_sum(lineage, column) for lineage in lineages] for column in COSTS.values()
+        ]
+        devices = {str(row.get("device") or "") for rows in lineages for row in rows}
+        trainings = {lineage[-1]["run"] for lineage in lineages}
         return Measured(
             runs=point.runs,
             values={min(own): fmean(own.values()) for own in by_training.values()},
@@ -229,27 +231,27 @@ class Evidence:
             zero=zero,
             hours=_mean(took) / 3600,
             costs=[_mean(own) for own in costs],
-            share=_mean(map(_share, lines)),
+            share=_mean(map(_share, lineages)),
             devices=THEN.join(sorted(devices - {""})),
-            trainings=max(map(len, lines)),
-            alone=len(lines) > len(trainings) == 1,
+            trainings=max(map(len, lineages)),
+            alone=len(lineages) > len(trainings) == 1,
         )
 
-    def _line(self, run: str) -> list[Row]:
+    def _lineage(self, run: str) -> list[Row]:
         """Return the row of a run, then the row of its parent, of the parent's parent, ..."""
         row = self.rows.get(run, {"run": run})
         parent = row.get("parent")
-        return [row, *self._line(str(parent))] if parent else [row]
+        return [row, *self._lineage(str(parent))] if parent else [row]
 
     def _analyses(self, rounds: Sequence[Mapping[str, int]]) -> list[Floats]:
         """Return the values at each interim analysis, the newest last.
 
         A first round with 5 seeds counts as three analyses, of 3 (FIRST), 4 and 5 seeds. A sweep
-        without further rounds is judged by the same analyses. So further rounds keep its decisions.
+        that has no rounds is analysed in the same way, so adding rounds later changes no analysis.
 
         Args:
-            rounds: the earlier rounds of `hydra.sweeper.decide`. Each round maps the run of a
-                point's first seed to the number of the point's seeds that it judged.
+            rounds: the earlier rounds of `hydra.sweeper.decide`. Each one maps the id of the run of
+                a point's first seed to the number of the point's seeds that it judged.
         """
         by_round = [
             [max(had.get(run, 0) for run in one.runs.values()) for one in self.measured]
@@ -261,19 +263,21 @@ class Evidence:
         return [*(first_seeds(self.values, count) for count in counts), self.values]
 
 
-def _sum(line: Sequence[Row], *columns: str) -> float | None:
+def _sum(lineage: Sequence[Row], *columns: str) -> float | None:
     """Multiply these columns in each row of a run and its parents, and sum the products.
 
-    Return None if a value of the first row is unknown. Other unknown values count as 0.
+    Return None if the product of the run itself is unknown or 0. Unknown products of parents count
+    as 0.
     """
     products = [
-        math.prod(number(row.get(column)) or 0.0 for column in columns) for row in line
+        math.prod(number(row.get(column)) or 0.0 for column in columns)
+        for row in lineage
     ]
     return math.fsum(products) if products[0] else None
 
 
 def _margin(table: Table, metric: str) -> JudgedMargin | None:
-    """Return the margin of an experiment in a metric, or None."""
+    """Return the margin of an experiment in a metric, or None if it has none."""
     margin = (table.experiment.get("margin") or {}).get(metric)
     if not margin:
         return None
@@ -288,10 +292,10 @@ def _mean(values: Iterable[float | None]) -> float:
     return fmean(known) if known else math.nan
 
 
-def _share(line: Sequence[Row]) -> float | None:
-    """Return the share of training time in which a run and its parents did not wait, or None.
+def _share(lineage: Sequence[Row]) -> float | None:
+    """Return the share of training time in which a run and its parents did not wait.
 
-    They wait while other programs occupy the processor.
+    They wait while other programs occupy the processor. Return None if waiting times are unknown.
     """
-    waited, seconds = (_sum(line, key) for key in ("waited_seconds", "seconds"))
+    waited, seconds = (_sum(lineage, key) for key in ("waited_seconds", "seconds"))
     return 1 - waited / seconds if waited and seconds else None

@@ -23,15 +23,15 @@ from sweeper.store.files import as_json
 from sweeper.store.plans import ERROR
 
 Verdicts = Mapping[str, Sequence[Verdict]]
-"""The verdicts on tables, by the name of the experiment."""
+"""Maps the name of an experiment to the verdicts on its claims."""
 
 
 def judge(
     outputs: Path, tables: Sequence[Table], faults: Faults | None = None
 ) -> Verdicts:
-    """Return the verdicts on each table, and write them beside its .csv.
+    """Return the verdicts on each table, and write them to a .claims.json beside its .csv.
 
-    If a table cannot be judged, append its error to `faults`, or raise it if `faults` is None.
+    If a table cannot be judged, append the error to `faults`, or raise it if `faults` is None.
 
     Raises:
         UserError: a claim or a metric is unknown.
@@ -58,7 +58,10 @@ def verdicts_by_name(
 
 
 def verdicts_on(table: Table) -> list[Verdict]:
-    """Return a verdict on each claim of the experiment by each metric that judges it."""
+    """Return a verdict for each claim of the experiment and each metric that judges it.
+
+    The sentence of each verdict ends with the caveats of the table, for example on tuning.
+    """
     caveats = [*tuned_in_words(table.experiment), *mixed(table), left_out(table)]
     if table.accepts_mixed_code and table.mixed_code:
         caveats.insert(0, table.mixed_code)
@@ -76,7 +79,8 @@ def verdicts_on(table: Table) -> list[Verdict]:
 def questions(table: Table) -> list[Question | Verdict]:
     """Return a question for each claim of the experiment and each metric that judges it.
 
-    If the points of the experiment cannot decide a claim, return an undecided verdict instead.
+    If the points of the experiment cannot decide a claim (`Unanswerable`), the list has an
+    undecided verdict in its place.
     """
     named = table.experiment.get("claims") or ()
     judged_by = measures(table) if named else []
@@ -105,12 +109,12 @@ def questions(table: Table) -> list[Question | Verdict]:
 
 
 def decidable(table: Table) -> list[Question]:
-    """Return the questions that the points of the experiment can decide."""
+    """Return the questions of the experiment, without the claims that its points cannot decide."""
     return [one for one in questions(table) if isinstance(one, Question)]
 
 
 def _asked_after(table: Table, claim: str, metric: str) -> dict[str, Sequence[str]]:
-    """Return the ids of the runs that were done before a term was chosen, by term.
+    """Return the ids of the runs that were done before a term of this claim was chosen, by term.
 
     The terms are "claim", "margin" and "error". A term that was chosen before all runs is left out.
     """
@@ -137,7 +141,7 @@ def check_decidable(table: Table) -> None:
 
 
 def lines(verdicts: Sequence[Verdict], width: int = 100) -> list[str]:
-    """Return the verdicts as lines of at most `width` characters."""
+    """Return the verdicts as text to print. Sentences are wrapped at `width` characters."""
     printed = []
     for verdict in verdicts:
         claim = (

@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 
 from sweeper.store.errors import sanitize
 
-# The widths in ICML's style, in inches: one column, and two columns with the gap between them.
+# The text widths of ICML's style, in inches: of one column, and of two with the gap between them.
 COLUMN = 3.25
 DOUBLE_COLUMN = 6.75
 
@@ -30,11 +30,10 @@ INK = RC["text.color"]
 FAINT_INK = RC["axes.edgecolor"]
 
 _PAD_PT = 3.0
-# The estimated mean width of the letters of a text, as a fraction of the font size. Few texts have
-# a larger one.
+# The mean width of a letter, as a fraction of the font size. Few texts have wider letters.
 _LETTER = 0.56
 _LABEL_LETTERS = 48
-_HANDLE = 4  # the width of a legend's handle, in units of its font size
+_HANDLE = 4  # the width of a legend's handle and the gaps beside it, in units of the font size
 
 # Leave out dates and versions, so that equal figures have equal bytes.
 _METADATA: dict[str, dict[str, None]] = {
@@ -47,7 +46,7 @@ Style = dict[str, Any]
 """Keyword arguments of a matplotlib line or text."""
 
 Entry = tuple[tuple[Line2D, ...], str]
-"""An entry of a legend: its handles, side by side, and its label."""
+"""An entry of a legend: its handles, which are drawn side by side, and its label."""
 
 
 # The style of small text above a panel.
@@ -62,7 +61,7 @@ def plain(value: object, limit: int = _LABEL_LETTERS) -> str:
 def panels(count: int) -> tuple[Figure, list[Axes]]:
     """Return a figure with `count` panels side by side.
 
-    A single panel is as wide as a column of text. Several are together as wide as the page.
+    A single panel is as wide as one column of text. Several panels are together as wide as two.
     """
     width = COLUMN if count == 1 else DOUBLE_COLUMN
     figure = Figure(figsize=(width, width))
@@ -73,7 +72,7 @@ def panels(count: int) -> tuple[Figure, list[Axes]]:
 
 
 def name_panels(panels: Sequence[Axes]) -> None:
-    """Write (a), (b) and so on above panels."""
+    """Write the names (a), (b), ... above panels."""
     for place, axes in enumerate(panels):
         name = f"({chr(ord('a') + place)})"
         axes.set_title(name, loc="left", fontweight="bold", pad=4)

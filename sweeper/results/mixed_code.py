@@ -1,4 +1,4 @@
-"""Differences in code between the runs of a table."""
+"""Find out whether the runs of a table were trained with different code."""
 
 from collections import Counter
 
@@ -10,9 +10,9 @@ from sweeper.store.code import differing
 def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
     """Return how the code of a table's finished runs differs; None if that is unknown.
 
-    The code of two runs is different if a file that both depend on differs.
+    Two runs have different code if they depend on the same file and their versions of it differ.
     """
-    # Equal digests in attempt.json show equal code, even if outputs/code has no copy of it.
+    # If the digests in attempt.json are equal, no copies of the code in outputs/code are needed.
     attempts = [one for files in table.files.values() for one in files.attempts]
     parts = [one.get("code_parts", {}) for one in attempts]
     if all(parts) and not differing(parts):
@@ -33,7 +33,8 @@ def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
         return MixedCode({}, ()) if all_known else None
 
     revisions = {row["run"]: str(row.get("code")) for row in table.rows}
-    # Do not count a run that depends on no differing file. Its code is the same in all revisions.
+    # Count only runs that depend on one of the files that differ. The revision of the others does
+    # not matter.
     groups = Counter(
         revisions[run]
         for run, own in states.items()

@@ -1,21 +1,21 @@
-"""Colours and markers of arms, for figures and for the report.
+"""The colours and markers of arms, in figures and on the report page.
 
-This module imports no drawing library.
+This module does not import matplotlib, which is slow.
 """
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-# The colours of Okabe and Ito can be distinguished with any colour vision. Their yellow is left out
-# because it is too light on white.
+# The colours of Okabe and Ito, which readers with any colour vision can distinguish. Their yellow
+# is left out because it is too light on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 class ArmLook(NamedTuple):
-    """The look of an arm, as indices in PALETTE and MARKERS.
+    """The look of an arm: its colour and marker, as indices in PALETTE and MARKERS.
 
-    If `single` is set, the points are hollow and no line joins them.
+    If `single` is True, markers are hollow and no line joins them.
     """
 
     colour: int
@@ -29,7 +29,7 @@ def arm_looks(arms: Iterable[str]) -> dict[str, ArmLook]:
     The arm `matched` has the colour of the arm `fixed`, because its points are resized points of
     that arm.
     """
-    # There are as many markers as colours. When colours repeat, each gets another marker.
+    # PALETTE and MARKERS are equally long. When colours repeat, shift the markers by one.
     count = len(PALETTE)
     found = {
         arm: ArmLook(place % count, (place + place // count) % count)

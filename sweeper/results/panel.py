@@ -44,7 +44,7 @@ from sweeper.results.remarks import (
 from sweeper.results.table import LOGARITHMIC_FROM, Table, label, number
 from sweeper.store.numbers import short
 
-# A guide is a dashed line to compare values with. Its label stands at its right end.
+# The style of a guide: a dashed line to compare values with, and its label at the right end.
 GUIDE: Style = {"color": FAINT_INK, "linewidth": 0.7, "linestyle": (0, (4, 3))}
 _GUIDE_WORDS: Style = {
     "xytext": (-2, 1),
@@ -54,24 +54,24 @@ _GUIDE_WORDS: Style = {
     "color": FAINT_INK,
 }
 
-# The y-axis extends above and below the values of all seeds by at most this multiple of their
-# range. Longer intervals are cut off.
+# Intervals can extend the y-axis above and below the values of all seeds by at most this multiple
+# of the values' range. Longer intervals are cut off.
 _REACH = 1.5
-# The line of a baseline is drawn only if it is within this multiple of the range. A line farther
-# away would flatten the curves.
+# The line of a baseline is drawn only if its distance from the values is at most this multiple of
+# the values' range. A line farther away would flatten the curves.
 _GUIDE_REACH = 0.75
 _LARGEST = 1e150  # larger values would overflow the ticks of an axis
-_LIGHTEST = 0.4  # mix this share of an arm's colour with white for its first curve
+_LIGHTEST = 0.4  # the share of an arm's colour in its lightest shade; the rest is white
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Points of one arm that share a style.
+    """A curve in a panel: points of one arm, drawn in one style.
 
     Attributes:
         arm: the arm.
         key: the value that distinguishes the curve from other curves of the arm, such as the number
-            of heads.
+            of heads; None if the arm has one curve.
         style: the keyword arguments of its `Line2D`.
         points: the points with at least one finished run.
     """
@@ -84,7 +84,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Mark:
-    """A point in a panel: its mean over seeds, the ends of its interval, and every seed.
+    """A point as drawn in a panel: its mean, the ends of its interval, and the value of each seed.
 
     `ends` is empty if the interval is unknown.
     """
@@ -99,13 +99,15 @@ class Mark:
 class Curves:
     """The points of a table, grouped into curves, with their values of one metric.
 
-    If values span a factor of ten, means and intervals are computed from logarithms.
+    If the values span a factor of ten, means and intervals are computed from their logarithms (see
+    `transformed`).
 
     Args:
         table: the table.
-        points: some or all points of the table.
-        metric: the metric; the table's own by default.
-        by: a function that returns the key of a point's curve. By default, an arm has one curve.
+        points: some or all points of the table, with their values of the metric.
+        metric: the metric; by default, that of the table.
+        by: a function that maps a point to the key of its curve. By default, each arm has one
+            curve.
     """
 
     def __init__(
@@ -141,7 +143,7 @@ class Curves:
     def marks(self, curve: Curve, at: Callable[[Point], float | None]) -> list[Mark]:
         """Return the marks of a curve's points from left to right.
 
-        `at` returns a point's position on the x-axis. Points without a position are left out.
+        `at` maps a point to its position on the x-axis. If it returns None, the point is left out.
         """
         found = []
         for point in curve.points:
@@ -170,12 +172,12 @@ class Curves:
 
         Args:
             axes: the panel.
-            x: the column on the x-axis. If it is a config key, ticks stand at its values.
+            x: the column on the x-axis. If it is a config key, the ticks are at its values.
             curves: the curves to draw; all by default.
-            at: a function that returns a point's position on the x-axis. By default, it is the
-                point's number in the column.
-            guided: whether to draw lines of n-gram models. They are wrong beside values that are
-                not the metric itself, such as differences.
+            at: a function that maps a point to its position on the x-axis. By default, the position
+                is the point's number in the column.
+            guided: whether to draw the perplexities of n-gram models as lines. Set it to False if
+                the values are not those of the metric itself, but for example differences.
         """
         drawn = self.every if curves is None else curves
         place = at or methodcaller("at", x)
@@ -249,14 +251,14 @@ def notes_on(*drawn: Curves) -> list[str]:
 
 
 def sample(words: str, **style: Any) -> Entry:
-    """Return an entry of a legend for a line or a marker of this style."""
+    """Return a legend entry that shows a line or a marker of this style, labelled `words`."""
     return (Line2D([], [], **style),), words
 
 
 def legend_by(curves: Iterable[Curve], words: Callable[[Curve], str]) -> list[Entry]:
-    """Return a legend that describes each curve by `words`. Curves with equal words share an entry.
+    """Return a legend of curves. `words` returns the label of a curve.
 
-    An entry shows at most three styles.
+    Curves with equal labels share an entry, which shows at most three of their styles.
     """
     groups: dict[str, list[Style]] = defaultdict(list)
     for curve in curves:
@@ -279,9 +281,9 @@ def legend_of(*drawn: Curves) -> list[Entry]:
 
 
 def legend_by_curve(curves: Curves, words: Callable[[Any], str]) -> list[Entry]:
-    """Return a legend with an entry for each curve. It names the arm if there are several arms.
+    """Return a legend with an entry for each curve. `words` maps the key of a curve to its label.
 
-    `words` is a function from the key of a curve to its words.
+    If there are several arms, each label begins with the arm.
     """
     arms = {curve.arm: curves.table.label(curve.arm) for curve in curves.every}
 
@@ -293,7 +295,7 @@ def legend_by_curve(curves: Curves, words: Callable[[Any], str]) -> list[Entry]:
 
 
 def curve_styles(look: ArmLook, count: int, *, alone: bool = False) -> list[Style]:
-    """Return the styles of the curves of an arm, which have shades of its colour.
+    """Return the styles of an arm's curves, in shades of its colour from light to dark.
 
     Args:
         look: the look of the arm.
@@ -319,12 +321,12 @@ def curve_styles(look: ArmLook, count: int, *, alone: bool = False) -> list[Styl
 def guide_words(
     axes: Axes, words: str, place: tuple[float, float], coordinates: Any = "data"
 ) -> None:
-    """Label a guide line. `place` is its right end, in `coordinates`."""
+    """Write the label of a guide line at its right end, `place`, given in `coordinates`."""
     axes.annotate(words, place, xycoords=coordinates, zorder=1, **_GUIDE_WORDS)
 
 
 def _draw(axes: Axes, style: Style, marks: Sequence[Mark]) -> None:
-    """Draw the means, the intervals, and a faint marker for every seed."""
+    """Draw a curve's means and intervals, and a faint marker for every seed."""
     places, means = [mark.x for mark in marks], [mark.mean for mark in marks]
     axes.plot(places, means, zorder=4, **style)
 
@@ -351,13 +353,13 @@ def scale(
 ) -> None:
     """Set the scale and the ticks of an axis.
 
-    The scale is logarithmic if the values are positive and span a factor of ten. If `own` is set,
-    it is also logarithmic if each value is the same multiple of the one before, as in 1, 2, 4, 8.
+    The scale is logarithmic if the values are positive and span a factor of ten. With `own`, it is
+    also logarithmic if each value is the same multiple of the one before, as in 1, 2, 4, 8.
 
     Args:
         axis: the axis.
-        values: the values on it.
-        own: whether to put ticks at the values instead of round numbers.
+        values: the values on the axis.
+        own: whether to put ticks at the values instead of at round numbers.
         linear: whether the scale must be linear.
     """
     ordered = sorted(set(values))

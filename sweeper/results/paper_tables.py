@@ -1,4 +1,7 @@
-"""Tables in the layout of papers: a column for each setting, a row for each metric."""
+"""Tables of results as text, CSV and LaTeX, and the summary of a table in the terminal.
+
+A paper table has the layout of papers: a column for each setting, and a row for each metric.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,13 +39,13 @@ from sweeper.store.plans import stem
 ABSENT = "–"
 _LIMIT = 60  # a cell has at most this many characters
 
-Line = tuple[str, ...]  # the label of a row, then its cells
-Published = Mapping[str, Data]  # a paper's numbers, as {setting: {metric: number}}
+Line = tuple[str, ...]  # a row: its label, then its cells
+Published = Mapping[str, Data]  # the numbers in a paper, as {setting: {metric: number}}
 
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a table with its own columns: a title and rows. The first row is the head."""
+    """A part of a table that has its own title and columns. The first row is the head."""
 
     title: str
     rows: list[Line]
@@ -50,7 +53,7 @@ class Block:
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A table: blocks from top to bottom, and notes below them. All text is sanitized."""
+    """A paper table: blocks from top to bottom, and notes below them. All text is sanitized."""
 
     title: str
     blocks: list[Block]
@@ -58,15 +61,15 @@ class PaperTable:
 
 
 def has_paper_table(table: Table) -> bool:
-    """Return whether results of the experiment are also shown as a table like those of papers."""
+    """Return whether the experiment has a paper table: it fine-tunes, or sets `figure: table`."""
     about = table.experiment
     return about.get("figure") == "table" or bool(about.get("finetune"))
 
 
 def paper_table(table: Table) -> PaperTable:
-    """Return a table with a block of measured values for each arm, and one of the paper's numbers.
+    """Return a paper table with a block for each arm and, if known, one for the paper's numbers.
 
-    The lines are the parameters and the metrics.
+    Each block has a row for the number of parameters and a row for each metric.
     """
     about = table.experiment
     blocks = [_measured(table, arm) for arm in about["arms"]]
@@ -89,10 +92,11 @@ def _block(title: str, rows: Sequence[Line]) -> Block:
 
 
 def _measured(table: Table, arm: str) -> Block:
-    """Return the block of an arm: a column for each of its points.
+    """Return the block of an arm, with a column for each of its points.
 
-    The head has the values of one key: `x`, or the first one that the arm varies. If they are not
-    different numbers, it has the names of the points.
+    The head shows a key that distinguishes the points: the experiment's key `x`, or the first key
+    that the arm varies. If the points do not have different numbers in this key, the head shows
+    their names.
     """
     by_measure = {
         measure.words: {p.name: p for p in measure.points(table) if p.arm == arm}
@@ -120,12 +124,12 @@ def _number(value: float | None) -> str:
 
 
 def _printed(value: object) -> str:
-    """Return a number of a paper: a scalar, or a list of a mean and its spread."""
+    """Return a number in a paper as text: a scalar, or a list of a mean and its spread."""
     return " ± ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _cell(point: Point | None) -> str:
-    """Return mean ± standard deviation over seeds, with the number of seeds if some are missing."""
+    """Return "mean ± standard deviation" over seeds, with their number if some are missing."""
     if point is None or not point.values:
         return ABSENT
     values = list(point.values.values())
@@ -191,9 +195,10 @@ def blocks_as_text(content: PaperTable) -> list[str]:
 
 
 def _aligned(rows: Sequence[Line], left: int) -> list[str]:
-    """Return rows as lines of text. Align the first `left` columns left and the others right.
+    """Return rows as lines of text, with the columns of all rows aligned.
 
-    Rows may differ in length.
+    The first `left` columns are aligned on the left, and the others on the right. Rows may have
+    different numbers of cells.
     """
     columns = zip_longest(*rows, fillvalue="")
     widths = [max(map(len, column)) for column in columns]
@@ -222,7 +227,7 @@ _LATEX = str.maketrans(
 
 
 def as_latex(content: PaperTable, name: str) -> str:
-    r"""Return a LaTeX table with a tabular for each block, and with the label "tab:{name}"."""
+    r"""Return a LaTeX table with a tabular for each block. Its label is "tab:{name}"."""
     lines = [
         r"% needs \usepackage{booktabs}",
         r"\begin{table}",
@@ -257,7 +262,10 @@ HEADER = ("arm", "point", "seeds", "mean", "sd", "parameters")
 
 
 def summarise(table: Table) -> list[str]:
-    """Return each point's mean and standard deviation over seeds, as lines of text."""
+    """Return the lines that a sweep prints on a table: each point's results, and notes below.
+
+    If the experiment has a paper table, return the lines of that table instead.
+    """
     if has_paper_table(table):
         head, *lines = as_text(paper_table(table))
         return [f"{sanitize(table.name, 80)}: {head}", *lines]
@@ -283,7 +291,7 @@ def summarise(table: Table) -> list[str]:
 
 
 def _summary(point: Point) -> Line:
-    """Return the line of a point in a table of results. Its cells are in the order of HEADER."""
+    """Return the row of a point: its cells in the order of HEADER, then the match error."""
     values = list(point.values.values())
     spread = stdev(values) if len(values) > 1 else None
     size, error = point.at("params_total"), point.at("match_error")

@@ -33,7 +33,7 @@ RATE = "optimizer.learning_rate"
 TRIGRAM = "test/trigram_perplexity"
 _LARGEST_LOG = 700.0  # above 709, math.exp overflows
 Spreads = Mapping[tuple[str, ...], Variance]
-"""The variance between a point's seeds, by `Point.key`. Unknown variances are left out."""
+"""Maps `Point.key` to the variance between the point's seeds. Unknown variances are left out."""
 
 
 @dataclass
@@ -41,14 +41,15 @@ class Point:
     """One setting of an arm, with the results of all its seeds.
 
     Attributes:
-        arm, name: the arm, and the setting in words.
+        arm, name: the arm, and the setting in words, such as "heads=8".
         settings: the keys that the plan varies in this arm, with their values.
-        cells: for each column, the first known value among the seeds.
-        values: the metric of each finished seed, in the unit of the label (for example %).
+        cells: the cells of the point's rows. If the rows differ in a column, it is the first known
+            value.
+        values: the metric of each finished seed, in the unit of its label (for example %).
         runs: the run id of every planned seed.
         seconds: the training time of each finished run.
-        alternatives: points that differ only in the tuned keys, such as the learning rate. Tuning
-            could not tell whether they are worse than this point.
+        alternatives: points that differ only in the tuned keys, such as the learning rate, if
+            tuning could not tell whether they are worse than this point.
         bounds: the smallest and the largest possible value of the metric.
         logs: whether `values` holds logarithms.
     """
@@ -67,8 +68,8 @@ class Point:
     def at(self, column: str) -> float | None:
         """Return the number in a column, or None. For `seconds`, return the mean over seeds.
 
-        For a key that the plan varies, return the point's value. The run of a fine-tuning may have
-        a value of its own.
+        For a key that the plan varies, return the point's value, even if the run of a fine-tuning
+        has another one.
         """
         if column == "seconds" and self.seconds:
             return fmean(self.seconds)
@@ -85,9 +86,9 @@ class Point:
         return tuple(sorted(self.runs.values()))
 
     def interval(self, spreads: Spreads) -> tuple[float, float] | None:
-        """Return the 95 % interval of the mean, clipped to `bounds`; None if it is unknown.
+        """Return the 95 % interval of the mean, clipped to `bounds`.
 
-        `spreads` holds the variance of each point.
+        Return None if `spreads` lacks the variance of this point.
         """
         variance = spreads.get(self.key)
         if variance is None:
@@ -100,8 +101,8 @@ class Point:
 def rows_of(table: Table, metric: str) -> list[Row]:
     """Return the rows of the runs that measure `metric`.
 
-    These are all rows, unless the experiment fine-tunes. The key `finetune` lists the metrics of
-    each fine-tuning task. Metrics that it does not list are measured by the pre-training.
+    These are all rows, unless the experiment fine-tunes models. Its key `finetune` lists the
+    metrics that each fine-tuning task measures. Other metrics are measured by the pre-training.
     """
     finetune = table.experiment.get("finetune") or {}
     owners = {task for task, metrics in finetune.items() if metric in metrics}
@@ -118,7 +119,7 @@ def metric_of(table: Table, arm: str) -> str:
 def points(table: Table, metric: str) -> list[Point]:
     """Return the points of a table with their values of a metric, in the order of the plan.
 
-    Alternatives that tuning left are not in the list, but in `Point.alternatives` of their points.
+    Alternatives are not in the list itself, but in `Point.alternatives` of their points.
     """
     found: dict[str, Point] = {}
     for row in rows_of(table, metric):
@@ -140,7 +141,7 @@ def points(table: Table, metric: str) -> list[Point]:
     chosen = []
     for point in found.values():
         chosen_point = found.get(str(point.cells.get("alternative_to") or ""))
-        # If the table lacks the chosen point, a newer plan has chosen this alternative instead.
+        # The table lacks the chosen point if a newer plan has chosen this alternative instead.
         if chosen_point is None:
             chosen.append(point)
         else:
@@ -173,8 +174,8 @@ def _bounds(metric: str, row: Row) -> tuple[float, float]:
 def seed_spread(given: Collection[Point]) -> Spreads:
     """Return the variance between the seeds of each point, shrunk towards the pooled variance.
 
-    Leave out a point if one of its seeds diverged, if all its seeds are equal, or if no degree of
-    freedom is left (statistics/blocks.py).
+    Leave out a point if one of its seeds diverged, if all its values are equal, or if the variance
+    has no degree of freedom (statistics/blocks.py).
     """
     groups = {point.key: point.values for point in given if point.values}
     found = moderated(table_of([*groups.values()]))
@@ -190,8 +191,8 @@ def transformed(
 ) -> tuple[list[Point], Callable[[float], float]]:
     """Take the logarithms of the points' values if the values span orders of magnitude.
 
-    The values must be positive and span a factor of LOGARITHMIC_FROM, and the metric must have no
-    upper bound, unlike accuracy. Otherwise, the points stay unchanged.
+    This requires positive values that span a factor of LOGARITHMIC_FROM, and a metric without an
+    upper bound. Otherwise, return the points unchanged.
 
     Returns:
         The points, and the function that converts their values back.
@@ -222,7 +223,7 @@ BASELINES = {
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric that judges an experiment. `task` is its fine-tuning task, if there is one."""
+    """A metric that judges an experiment, and the fine-tuning task that measures it, or ""."""
 
     task: str
     metric: str
@@ -244,7 +245,7 @@ def numbers(rows: Iterable[Row], column: str) -> list[float]:
 
 
 def baselines(metric: str, rows: Collection[Row]) -> dict[str, float]:
-    """Return the mean score of each baseline, keyed by its label, lowest score first."""
+    """Return the mean score of each baseline that the rows have, by its label, lowest first."""
     split, _, name = metric.rpartition("/")
     found = {}
     for baseline, words in BASELINES.items():
@@ -254,17 +255,21 @@ def baselines(metric: str, rows: Collection[Row]) -> dict[str, float]:
 
 
 def guides(table: Table) -> dict[str, float]:
-    """Return the perplexities of n-gram models by label; {} if runs differ in their test data."""
+    """Return the perplexities of n-gram models by label.
+
+    Return {} if the metric is not a perplexity, or if runs differ in their test data.
+    """
     found = baselines(table.metric, table.rows)
     known = set(numbers(table.rows, TRIGRAM))
     return found if "trigram" in found and len(known) == 1 else {}
 
 
 def trigram_curve(table: Table, x: str) -> list[tuple[float, float]]:
-    """Return pairs of a number in column `x` and the trigram model's perplexity, in order of `x`.
+    """Return the perplexity of the trigram model over column `x`, as pairs (x, perplexity).
 
-    Return [] if the perplexity is the same for all runs, or differs between runs of equal `x`. Also
-    return [] if the table's metric is not the perplexity per subword.
+    The trigram model depends on the data of a run. Return [] if its perplexity is the same for all
+    runs, if it differs between runs of equal `x`, or if the table's metric is not the perplexity
+    per subword.
     """
     if table.metric != "test/perplexity":
         return []
@@ -279,9 +284,9 @@ def trigram_curve(table: Table, x: str) -> list[tuple[float, float]]:
 
 
 def measures(table: Table, arm: str = "") -> list[Measure]:
-    """Return the metrics that judge an experiment, or one of its arms, as `Measure` objects.
+    """Return the metrics that judge an arm, or the experiment if `arm` is "".
 
-    They are the metrics of its fine-tuning tasks, or else its `metric`.
+    They are the metrics of the fine-tuning tasks, or, without such tasks, the key `metric`.
     """
     finetune = table.experiment.get("finetune") or {"": [metric_of(table, arm)]}
     return [
@@ -292,6 +297,6 @@ def measures(table: Table, arm: str = "") -> list[Measure]:
 
 
 def measures_of_arms(table: Table) -> list[Measure]:
-    """Return the metrics that judge an experiment or one of its arms."""
+    """Return the metrics that judge the experiment or at least one of its arms."""
     every = [measures(table, arm) for arm in ("", *table.experiment["arms"])]
     return list(dict.fromkeys(chain(*every)))

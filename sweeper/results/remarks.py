@@ -1,4 +1,4 @@
-"""The sentences below a result, on its runs, tuning, baselines and caveats."""
+"""Sentences printed below tables, figures and verdicts: on data, tuning, baselines and caveats."""
 
 import math
 from collections import Counter, defaultdict
@@ -26,10 +26,11 @@ _VERSIONS = {
     "torch": "Runs with {} versions of PyTorch",
     "device": "Runs on {} kinds of device",
 }
-# A run has not learned if its lead over a baseline is at most this share of the best run's lead.
+# A run has not learned if its lead over a baseline is at most this share of the best run's lead, or
+# of 0.5 if the best lead is smaller.
 _LITTLE = 0.1
 _NAMED = 4  # a sentence names at most this many settings
-# These metrics are functions of perplexity, so runs are compared with baselines by perplexity.
+# Baselines have no scores in these metrics. They are functions of perplexity, so compare that.
 _OF_PERPLEXITY = ("test/loss", "test/perplexity_per_word")
 
 
@@ -42,7 +43,7 @@ def span(values: Collection[Any]) -> str:
 
 
 def origin(table: Table) -> list[str]:
-    """Return sentences on what was trained: dataset, scale, overrides, and any mixed code."""
+    """Return sentences on how the runs were trained: code, dataset, scale and overrides."""
     text, scale = table.experiment.get("text"), table.experiment.get("scale")
     fixed = f"With {', '.join(table.fixed)}." if table.fixed else ""
     lines = (table.mixed_code, text and f"Text: {text}; {scale} scale.", fixed)
@@ -50,7 +51,7 @@ def origin(table: Table) -> list[str]:
 
 
 def caveats(table: Table) -> list[str]:
-    """Return sentences on tuning, on differences between runs, and on runs that are not shown."""
+    """Return sentences on tuning, on differences between runs, and on runs without results."""
     found = [
         *tuned_in_words(table.experiment),
         *mixed(table),
@@ -61,7 +62,7 @@ def caveats(table: Table) -> list[str]:
 
 
 def tuned_in_words(experiment: Data) -> list[str]:
-    """Return sentences on the tuned values of an experiment; [] if it was not tuned."""
+    """Return sentences on the values that tuning chose; [] if the experiment was not tuned."""
     found: Sequence[Data] = experiment.get("tuning") or ()
     if not found:
         return []
@@ -84,7 +85,7 @@ def tuned_in_words(experiment: Data) -> list[str]:
 
 
 def _by_arm(choices: Sequence[Data]) -> str:
-    """Return the range of the chosen values as text, for each arm."""
+    """Return the range of the chosen values in each arm: "fixed 0.01 to 0.02; standard 0.01"."""
     by_arm: dict[str, list[Data]] = defaultdict(list)
     for one in choices:
         by_arm[one["arm"]].append(one["values"])
@@ -95,7 +96,10 @@ def _by_arm(choices: Sequence[Data]) -> str:
 
 
 def not_drawn(table: Table, points: Collection[Point]) -> list[str]:
-    """Return a sentence on the arms that a figure leaves out, because their metric is another."""
+    """Return a sentence on the arms that a figure leaves out because another metric judges them.
+
+    Return [] if there are none. `points` are the points in the figure.
+    """
     drawn = {point.arm for point in points}
     metrics = {arm: metric_of(table, arm) for arm in table.experiment["arms"]}
     left_out = [
@@ -109,7 +113,7 @@ def not_drawn(table: Table, points: Collection[Point]) -> list[str]:
 
 
 def missing(table: Table) -> str:
-    """Return a sentence on the runs that lack a metric of the experiment; "" if there are none."""
+    """Return a sentence on the runs without the metric that judges them; "" if there are none."""
     finetune: Mapping[str, list[str]] = table.experiment.get("finetune") or {}
     without: dict[str, str] = {}
     for row in table.rows:
@@ -131,7 +135,10 @@ def missing(table: Table) -> str:
 
 
 def left_out(table: Table) -> str:
-    """Return a sentence on finished runs whose seeds the plan leaves out; "" if there are none."""
+    """Return a sentence on finished runs with seeds that are not in the plan; "" if there are none.
+
+    Such runs belong to other plans with the same claims.
+    """
     runs = table.provenance.get("left_out") or ()
     return (
         f"Left out: {plural(len(runs), 'finished run')} with other seeds."
@@ -141,14 +148,15 @@ def left_out(table: Table) -> str:
 
 
 def mixed(table: Table) -> list[str]:
-    """Return a sentence for each kind of difference between the table's runs.
+    """Return sentences on differences between the table's runs.
 
-    The kinds are the versions of the program and of PyTorch, the device, and the prepared data.
+    There is a sentence if they differ in the version of the program, the version of PyTorch, the
+    kind of device, or the data that was prepared from one dataset.
     """
     sentences = []
     for column, words in _VERSIONS.items():
         if column == "code" and table.code is not None:
-            continue  # `Table.mixed_code` says more about it
+            continue  # `Table.mixed_code` describes differences in code in more detail
         cells = [str(row[column]) for row in table.rows if row.get(column)]
         found = sorted({one for cell in cells for one in cell.split(THEN)})
         if len(found) > 1:
@@ -169,7 +177,7 @@ def mixed(table: Table) -> list[str]:
 
 
 def matching_errors(table: Table) -> list[str]:
-    """Return a sentence for each column in which points are matched, with the largest error."""
+    """Return a sentence for each column in which points are matched, with the largest deviation."""
     worst: dict[str, float] = {}
     for row in table.rows:
         error = number(row.get("match_error"))
@@ -185,7 +193,11 @@ def matching_errors(table: Table) -> list[str]:
 
 
 def marks_in_words(points: Collection[Point], *spreads: Spreads) -> list[str]:
-    """Return a sentence that explains the marks of a figure: means, intervals and single seeds."""
+    """Return a sentence that explains the marks of a figure: means, intervals and single seeds.
+
+    Return [] if there are no values. The sentence names the range of the degrees of freedom in
+    `spreads`, which has the variances of the points for each metric drawn.
+    """
     counts = [len(point.values) for point in points if point.values]
     degrees = [round(spread.df) for own in spreads for spread in own.values()]
     if not counts:
@@ -202,7 +214,7 @@ def marks_in_words(points: Collection[Point], *spreads: Spreads) -> list[str]:
 
 
 def one_pretraining(table: Table, points: Collection[Point]) -> Iterator[str]:
-    """Yield a warning if all seeds of a point start from one pre-training."""
+    """Yield a warning if all seeds of some point start from the same pre-training."""
     parents = {row["run"]: row.get("parent") for row in table.rows}
     for point in points:
         of_seeds = {parents[run] for run in point.runs.values()}
@@ -215,7 +227,10 @@ def one_pretraining(table: Table, points: Collection[Point]) -> Iterator[str]:
 
 
 def standing(table: Table) -> list[str]:
-    """Return sentences that compare runs with baselines, one for each metric that has baselines."""
+    """Return sentences on the scores of baselines, one for each metric that has baselines.
+
+    For perplexity, the sentence also says between which n-gram models the runs are.
+    """
     sentences = []
     for measure in measures_of_arms(table):
         models = baselines(measure.metric, table.rows)
@@ -243,7 +258,7 @@ def standing(table: Table) -> list[str]:
 def _extent(table: Table, words: str) -> str:
     """Return the perplexity of the n-gram model `words`, such as "trigram", as text.
 
-    If runs differ in their test data, return its range.
+    If runs differ in their test data, return the range of the perplexities.
     """
     values = numbers(table.rows, f"test/{words}_perplexity")
     ends = (short(min(values), 3), short(max(values), 3))
@@ -251,7 +266,7 @@ def _extent(table: Table, words: str) -> str:
 
 
 def _between(metric: str, point: Point) -> str:
-    """Return text that says between which n-gram models the mean of a point lies."""
+    """Return between which n-gram models the mean of a point is: "between bigram and trigram"."""
     reached = baselines(metric, [point.cells])
     better = [words for words, value in reached.items() if value < point.mean]
     worse = [words for words, value in reached.items() if value >= point.mean]
@@ -263,17 +278,17 @@ def _between(metric: str, point: Point) -> str:
 
 
 def not_learned(table: Table) -> list[str]:
-    """Return a sentence for each metric in which some seeds are hardly better than a baseline."""
+    """Return a sentence for each metric by which some runs are hardly better than a baseline."""
     found = [not_learned_by(one, table) for one in measures_of_arms(table)]
     return [sentence for sentence in found if sentence]
 
 
 def not_learned_by(measure: Measure, table: Table) -> str:
-    """Return a sentence on the seeds that are hardly better than a baseline; "" if there are none.
+    """Return a sentence on the runs that are hardly better than a baseline; "" if there are none.
 
     The baseline is the first of BASELINES whose score is known, such as the majority class. Each
-    run is compared with the baseline on its own data. The sentence counts the seeds, and names
-    their points after a colon.
+    run is compared with the baseline's score on its own data. The sentence counts the runs, and
+    after a colon it names their points.
     """
     metric = measure.metric
     if metric in _OF_PERPLEXITY:
@@ -284,7 +299,8 @@ def not_learned_by(measure: Measure, table: Table) -> str:
         return ""
 
     rows = {row["run"]: row for row in table.rows}
-    # A run's lead is the difference from its baseline, as a share of the baseline's score.
+    # The lead of a run is how much better it is than its baseline, as a share of the baseline's
+    # score.
     leads: dict[str, float] = {}
     found = points(table, metric)
     for point in found:

@@ -1,7 +1,7 @@
 """Judge the scores that any program wrote to a CSV file with a row for each arm and seed.
 
-Each arm is compared with a baseline arm, by the rule that judges the claims of a sweep
-(statistics/blocks.py). All comparisons of a file share the chance of a wrong verdict.
+Each arm is compared with a baseline arm, by the rule that also judges the claims of a sweep
+(statistics/blocks.py). All comparisons of a file share the probability of a wrong verdict.
 """
 
 import math
@@ -24,16 +24,17 @@ from sweeper.store.numbers import plural
 
 BETTER = {"lower": -1, "higher": 1}
 MOST_ROWS = 10_000
-# With more seeds, judging would take too long, because each seed adds an interim analysis.
+# Each seed adds an interim analysis, so more seeds would take too long to judge.
 MOST_SEEDS = 200
 # The optional cost columns of a file, and their names in a table.
 _COSTS = {"flops": "training_flops", "seconds": "seconds"}
 
 
 def table_with_claims(path: Path) -> Table:
-    """Return a table that a sweep wrote; raise UserError if its experiment has no claims.
+    """Read the .csv of a table that a sweep wrote, to judge the claims of its experiment.
 
-    The folder of the .csv must also hold its description, `<experiment>.json`.
+    Raise UserError if the experiment has no claims, or if the folder of the .csv lacks the
+    description of the table, `<experiment>.json`.
     """
     if not path.is_file():
         raise UserError(f"There is no file {path}; correct the path.")
@@ -62,7 +63,7 @@ def judge_scores(
 ) -> list[Verdict]:
     """Return a verdict for each metric and each arm except the baseline.
 
-    The arguments are those of `headroom_attention.judge`, whose docstring describes them.
+    The docstring of `headroom_attention.judge` describes the arguments.
 
     Raises:
         UserError: a column is missing, or a cell cannot be judged.
@@ -102,7 +103,7 @@ def judge_scores(
 
 
 def exit_code(verdicts: Sequence[Verdict]) -> int:
-    """Return 3 if a verdict is undecided, else 1 if none is supported, else 0."""
+    """Return 3 if a verdict is undecided, 1 if all are decided and none is supported, else 0."""
     decisions = {verdict.verdict for verdict in verdicts}
     if Decision.UNDECIDED in decisions:
         return 3
@@ -131,9 +132,14 @@ def read_scores(path: Path) -> pd.DataFrame:
 
 
 def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
-    """Return the columns arm, pair, metric, value and costs, each with the right type.
+    """Return the columns arm, pair, metric and value, and those of the costs, with correct types.
 
-    Raise UserError if a column is missing or a cell cannot be judged.
+    The column `pair` has the names of the seeds. Raise UserError if a column is missing or a cell
+    cannot be judged.
+
+    Args:
+        frame: the scores as the user passed them.
+        pair: the column that pairs rows, usually `seed`.
     """
     if not isinstance(frame, pd.DataFrame):
         raise UserError(
@@ -199,7 +205,7 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
 
 
 def _names_of_seeds(column: pd.Series) -> pd.Series:
-    """Return the names of seeds as strings. Equal numbers, such as "0" and "0.0", have one name."""
+    """Return seeds as strings. Equal numbers, such as "0" and "0.0", become the same string."""
     texts = column.astype(str).str.strip()
     numbers = pd.to_numeric(texts, errors="coerce").astype(float)
     return numbers.map("{:.15g}".format).where(numbers.abs() < 1e15, texts)
@@ -209,9 +215,10 @@ def _check_apart(scores: pd.DataFrame, earlier: pd.DataFrame) -> None:
     """Raise UserError if most scores of an arm are also in the history. They would count twice.
 
     Args:
-        scores: the checked scores to judge.
-        earlier: the checked scores of the history. `_earlier` has put words before its seeds.
+        scores: the scores to judge, checked.
+        earlier: the scores of the history, as `_earlier` returns them.
     """
+    # Remove the prefix that `_earlier` has added.
     seeds = _names_of_seeds(earlier["pair"].str.rpartition(" ")[2])
     twice = scores.merge(
         earlier.assign(pair=seeds),
@@ -228,10 +235,10 @@ def _check_apart(scores: pd.DataFrame, earlier: pd.DataFrame) -> None:
 
 
 def _earlier(history: pd.DataFrame, pair: str) -> pd.DataFrame:
-    """Return the earlier scores, checked.
+    """Return the scores of the history, checked.
 
-    Arms and seeds get a prefix, so that their names differ from those in the scores to judge. If
-    the history has a column `comparison`, its value becomes part of these names, too.
+    Arms and seeds get the prefix "before ", so that their names differ from those in the scores to
+    judge. If the history has a column `comparison`, its value becomes part of the prefix.
     """
     comparison = ""
     if "comparison" in history:
@@ -246,7 +253,7 @@ def _earlier(history: pd.DataFrame, pair: str) -> pd.DataFrame:
 
 
 def _margins(margin: str | float | None) -> Data:
-    """Return the key `margin` of an experiment for the option --margin; {} if it is not set."""
+    """Return the value of --margin as the key `margin` of an experiment; {} if it is None."""
     if margin is None:
         return {}
     text = str(margin)
@@ -258,7 +265,10 @@ def _margins(margin: str | float | None) -> Data:
 
 
 def _direction(better: str, metric: str) -> int:
-    """Return -1 if `better` says that lower values of a metric are better, 1 for higher ones."""
+    """Return -1 if lower values of a metric are better, and 1 if higher ones are.
+
+    `better` is "lower", "higher", or a list such as "loss=lower,accuracy=higher".
+    """
     words = better
     if "=" in better:
         parts = [part.strip().partition("=") for part in better.split(",")]
@@ -273,7 +283,7 @@ def _direction(better: str, metric: str) -> int:
 
 
 def _baseline(arms: Sequence[str], named: str | None) -> str:
-    """Return the arm that the others are compared with: `named`, or the first."""
+    """Return the arm that the others are compared with: `named`, or the first if it is None."""
     if named is not None and named not in arms:
         expected = f"an arm of the scores ({', '.join(arms[:20])})"
         raise invalid_value("--baseline", named, expected, "name one of them")
@@ -288,8 +298,9 @@ def _baseline(arms: Sequence[str], named: str | None) -> str:
 def _table(rows: pd.DataFrame, experiment: Data) -> Table:
     """Return scores as a table with one run per row.
 
-    Seeds are sorted by their numbers, such as the 10 of "seed10", and numbered from 0. Interim
-    analyses add seeds in the order of these numbers, so the order of the rows must not change them.
+    Interim analyses add seeds one by one, and their order must not depend on the order of the rows.
+    So seeds are sorted by the number in their name, such as the 10 of "seed10", and numbered from
+    0.
     """
     names = pd.Series(rows["pair"].unique())
     at_end = pd.to_numeric(names.str.extract(r"(\d+)$")[0])
@@ -307,7 +318,7 @@ def _table(rows: pd.DataFrame, experiment: Data) -> Table:
 
 
 def _pairs(evidence: Evidence, one: Point, other: Point, pair: str) -> str:
-    """Return a sentence on how many rows a comparison uses, and on whether it pairs them."""
+    """Return a sentence that says how many rows a comparison uses, and whether it pairs them."""
     own, others = (
         ~np.isnan(evidence.values[evidence.place(point)]) for point in (one, other)
     )

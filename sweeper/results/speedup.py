@@ -2,8 +2,8 @@
 
 The speedup is the total cost of the worse run, divided by the cost at which the validation curve of
 the better run first reaches the worse run's last loss. Costs are FLOPs and seconds. Each seed gives
-one log speedup. The interval of the mean stays valid for any number of interim analyses, like those
-of verdicts (statistics/sequential.py).
+one logarithm of a speedup. The interval of their mean stays valid for any number of interim
+analyses, as those of verdicts do (statistics/sequential.py).
 """
 
 import math
@@ -25,16 +25,20 @@ def speedups(
 ) -> Mapping[str, list[float]]:
     """Return [value, low, high] for each cost: the log speedup and the ends of its interval.
 
-    The log speedup is above 0 if the contrast's first side is sooner. A seed is left out if a run
-    has a parent, because its curve does not show the parent's cost. It is also left out if the two
-    runs were validated on different rows. A cost is left out if fewer than FIRST seeds remain, or
-    if a better run starts below the other run's last loss.
+    The log speedup is above 0 if the first side of the contrast is the one that reaches the other's
+    loss. Return {} if the contrast is not a mean over pairs of points. Seeds and costs are left out
+    in these cases:
+
+    - a seed, if one of its runs has a parent, because the curve does not show the parent's cost, or
+      if the two runs of a pair were validated on different rows
+    - a cost, if fewer than FIRST seeds remain, or if the curve of a better run starts below the
+      other run's last loss
 
     Args:
         evidence: the points and their curves.
         contrast: the compared points.
         costs: the costs to return, a subset of COSTS.
-        level: the chance that the true value lies beyond one end of the interval.
+        level: the probability that the true value lies beyond one given end of the interval.
     """
     found = {}
     pairs = _pairs(contrast)
@@ -58,9 +62,9 @@ def speedups(
 
 
 def why_no_speedup(evidence: Evidence, contrasts: Sequence[Contrast]) -> str:
-    """Return a sentence if the learning-rate schedule rules out effective speedups, else "".
+    """Return a sentence if only the learning-rate schedule rules out effective speedups, else "".
 
-    Also return "" if no contrast compares pairs of points, since only pairs have a speedup.
+    Without a loss as the metric, or without pairs of points, there would be no speedup anyway.
     """
     schedules = {
         str(own.config.get("optimizer.schedule")) for own in evidence.files.values()
@@ -76,9 +80,10 @@ def why_no_speedup(evidence: Evidence, contrasts: Sequence[Contrast]) -> str:
 
 
 def _pairs(contrast: Contrast) -> list[tuple[float, Point, Point]]:
-    """Return the weights and the pairs of points if a contrast is a weighted mean over pairs.
+    """Return (weight, first, second) for each pair of points that a contrast averages over.
 
-    Otherwise, return []. A claim lists the points of a pair one after the other.
+    Return [] if the contrast is not a mean over pairs. Claims list the two points of a pair one
+    after the other.
     """
     firsts, seconds = contrast.weights[::2], contrast.weights[1::2]
     pairs = [
@@ -92,11 +97,11 @@ def _pairs(contrast: Contrast) -> list[tuple[float, Point, Point]]:
 
 
 def _log(evidence: Evidence, cost: str, one: Point, other: Point, seed: int) -> float:
-    """Return the log speedup of a point over another for one seed.
+    """Return the log speedup of the point `one` over the point `other` for one seed.
 
-    Return nan if the two runs cannot be compared, and an infinity if the better run starts below
-    the other run's last loss. Between validations, interpolate the loss linearly in the logarithm
-    of the step.
+    Between validations, the loss is interpolated linearly in the logarithm of the step. Return nan
+    if the two runs cannot be compared, and an infinity if the curve of the better run starts below
+    the other run's last loss.
     """
     runs = [point.runs.get(seed, "") for point in (one, other)]
     files = [evidence.files.get(run, RunFiles()) for run in runs]
@@ -107,7 +112,7 @@ def _log(evidence: Evidence, cost: str, one: Point, other: Point, seed: int) -> 
     if rows != other_rows:
         return math.nan
     last = others[-1][1]
-    # If the other run is better, its speedup is the inverse.
+    # If the other run is better, return minus the log of its speedup.
     if curve[-1][1] > last:
         return -_log(evidence, cost, other, one, seed)
     own, other_cost = (number(evidence.rows[run][COSTS[cost]]) for run in runs)
@@ -124,8 +129,8 @@ def _log(evidence: Evidence, cost: str, one: Point, other: Point, seed: int) -> 
 def _validation_rows(config: Data) -> tuple[Any, ...]:
     """Return the config values that determine which rows of data a run is validated on.
 
-    If `trainer.validate_every` is 0, a run is validated on as many rows as a batch has, and a long
-    pre-training on more.
+    If `trainer.validate_every` is not set, a run is validated on a sample. Its size depends on
+    `task.batch_tokens`, and for a pre-training also on `trainer.steps`.
     """
     keys = [
         "data.digest",

@@ -1,4 +1,4 @@
-"""The summary of a sweep in the terminal: verdicts, and the cost of deciding open claims."""
+"""The summary of a sweep in the terminal: verdicts, and the cost of deciding undecided claims."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -18,10 +18,10 @@ _STYLES = {str(Decision.SUPPORTED): "green", str(Decision.NOT_SUPPORTED): "red"}
 
 
 def brief(tables: Sequence[Table], verdicts: Verdicts) -> Iterator[Text | Grid]:
-    """Yield the table of `on_claims`. If there are several experiments, add their caveats.
+    """Yield what a sweep prints last: the table of verdicts, and caveats of several experiments.
 
-    Experiments with the same caveat, such as missing runs, share a line. A single experiment needs
-    no caveats here, because the lines of `summarise` have them.
+    Experiments with the same caveat, such as missing runs, share a line. For a single experiment,
+    `summarise` has already printed the caveats.
     """
     noted = tables if len(tables) > 1 else ()
     for table in noted:
@@ -42,10 +42,10 @@ def brief(tables: Sequence[Table], verdicts: Verdicts) -> Iterator[Text | Grid]:
 
 
 def on_claims(tables: Sequence[Table], verdicts: Verdicts) -> Grid:
-    """Return a table with a row for the decision on each claim by each metric.
+    """Return a table with a row for each claim and each metric that judges it.
 
-    The last column has the expected cost of deciding the claim. If there is none, it has the main
-    reason for the decision.
+    The last column has the expected cost of deciding the claim, or the beginning of the verdict's
+    sentence if there is no such cost.
     """
     grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for head in ("experiment", "verdict", "claim"):
@@ -56,9 +56,9 @@ def on_claims(tables: Sequence[Table], verdicts: Verdicts) -> Grid:
         for one in verdicts[table.name]:
             asked = f"{one.claim}, {one.measure}" if by_several else one.claim
             decision = Text(one.label, _STYLES.get(one.label, "bold"))
-            # rich would interpret brackets in a string as markup.
+            # Pass Text objects, because rich would interpret brackets in a string as markup.
             name, claim = Text(sanitize(table.name)), Text(sanitize(asked))
-            # Cut the words at the width of the terminal. The page has the whole sentence.
+            # Cut long words at the width of the terminal. The report has the whole sentence.
             words = Text(sanitize(one.brief), no_wrap=True, overflow="ellipsis")
             grid.add_row(name, decision, claim, words)
     return grid
@@ -69,7 +69,8 @@ def print_prices(
 ) -> None:
     """Print the present decision on each claim, and the expected cost of deciding it.
 
-    If a table cannot be judged, append its error to `faults`, or raise it if `faults` is None.
+    Print nothing if no table has claims. If a table cannot be judged, append the error to `faults`,
+    or raise it if `faults` is None.
     """
     verdicts = verdicts_by_name(tables, faults)
     if any(verdicts.values()):

@@ -29,10 +29,11 @@ class Column:
     Attributes:
         words: the label; empty if the column's name is the label.
         unit: the unit after the label.
-        better: -1 if lower values are better, 1 if higher ones are, 0 if claims cannot judge it.
-        most: the upper bound of a metric whose lower bound is 0, in `unit`; else None.
+        better: -1 if lower values are better, 1 if higher ones are, 0 if claims cannot judge the
+            column.
+        most: the upper bound, in `unit`, of a metric whose lower bound is 0; None for others.
         ratios: whether claims judge the ratio of two values instead of their difference.
-        resolution: a lower bound for ratios. Claims raise smaller values to it before they divide.
+        resolution: the value to which claims raise smaller values before they take ratios.
         type: float for a column of numbers, str for text. Any cell may also be None.
     """
 
@@ -55,8 +56,8 @@ NAMES = {
     "seed": Column(),  # seeds the initial weights, the order of the data and dropout
 }
 
-# Config keys that have a label. A table has a column for each key of the model, and for each key
-# that the plan varies. model.head_size is never null in a table; if heads differ in size, it is a
+# The config keys that have a label. A table has a column for each key of the model and for each key
+# that the plan varies. A cell of model.head_size is never empty. If heads differ in size, it has a
 # list.
 KEYS = {
     "model.layers": Column("layers"),
@@ -83,23 +84,23 @@ SIZES = {
     "params_attention": Column(),
     # The share of the attention parameters that re-parametrisation removed.
     "params_attention_saved": Column(),
-    # 3 times the forward pass. For a pre-training, it is that of the first phase, so the training
-    # FLOPs of a run with a second phase are too low.
+    # 3 times the FLOPs of the forward pass. If a pre-training has a second phase, with longer rows,
+    # this counts only those of the first, so the training FLOPs of the run are too low.
     "flops_per_token": Column("training FLOPs per token"),
-    # The keys and values that a decoder caches in all layers, at two bytes per number.
+    # The size of the keys and values that a decoder caches in all layers, at two bytes per number.
     "cache_bytes_per_token": Column("cache bytes per token"),
     "width": Column("heads x head size"),  # the mean over layers
     "matched_to": _TEXT,  # the point that this point is matched to, in words
     "match_count": _TEXT,  # the column that should be equal for both points
     "match_error": Column(),  # achieved / target - 1 in that column
     "steps": Column(),
-    # If batches are padded only to their longest row, this is an upper bound.
+    # This is an upper bound if each batch is padded only to its own longest row.
     "tokens_seen": Column(),
     "training_flops": Column("training FLOPs"),
 }
 
-# The keys are metrics without their split: "loss" describes test/loss and validation/loss. The
-# labels are for the test split.
+# Metrics by their name without the split: "loss" describes test/loss and validation/loss. The
+# labels are those of the test split.
 METRICS = {
     "loss": Column("test loss", "nats per subword", -1),
     "perplexity": Column("test perplexity per subword", "", -1, ratios=True),
@@ -112,7 +113,7 @@ METRICS = {
     "mlm_accuracy": Column("", "%", 1, 100),
     "nsp_loss": Column("", "", -1),
     "nsp_accuracy": Column("", "%", 1, 100),
-    # Errors below the resolution depend only on how long the fit ran.
+    # An error below the resolution says only how long the fit ran.
     "context_error": Column(
         "error of the context", "", -1, ratios=True, resolution=1e-4
     ),
@@ -130,7 +131,7 @@ METRICS = {
 
 RUN = {
     "seconds": Column("training time", "s"),
-    # The part of `seconds` in which other programs occupied the processor; only for CPUs.
+    # The part of `seconds` in which the run waited for a processor; only for runs on CPUs.
     "waited_seconds": Column("time waiting for a processor", "s"),
     "tokens_per_second": Column(),
     "device": _TEXT,
@@ -143,11 +144,11 @@ RUN = {
 }
 
 COLUMNS: dict[str, Column] = {**NAMES, **KEYS, **SIZES, **METRICS, **RUN}
-"""The columns in the order of a table's files. Config keys without a label come after KEYS."""
+"""The schema of every known column, in the order of columns in a table's files."""
 
 # A scale is logarithmic if the largest value is at least this many times the smallest.
 LOGARITHMIC_FROM = 10.0
-THEN = " then "  # joins the devices, or the versions, if several trained a run
+THEN = " then "  # joins the devices or versions that trained a run one after the other
 
 
 def schema_of(name: str) -> Column:
@@ -157,7 +158,7 @@ def schema_of(name: str) -> Column:
 
 
 def label(name: str) -> str:
-    """Return the label of a column, with its unit in parentheses."""
+    """Return the label of a column with its unit, such as "test loss (nats per subword)"."""
     column = schema_of(name)
     split = name.rpartition("/")[0]
     words = column.words or name
@@ -167,7 +168,7 @@ def label(name: str) -> str:
 
 
 def factor(metric: str) -> int:
-    """Return the factor from stored values to the label's unit: 100 for per cent, otherwise 1."""
+    """Return the factor that converts stored values to the label's unit: 100 for %, otherwise 1."""
     return 100 if schema_of(metric).unit == "%" else 1
 
 
@@ -211,10 +212,10 @@ Data = Mapping[str, Any]
 Row = Data
 """The cells of a run by column: None, a boolean, a number, or a non-empty string.
 
-A row in memory has more keys (see collect.py). Their values can be lists."""
+A row in memory has more keys, which are not columns (see collect.py)."""
 
-# The beginning of an override, `key=`. Overrides of the experiment, the scale, the seed and the
-# dataset do not match, because tables show these elsewhere.
+# Matches the beginning of an override, `key=`, except overrides of the experiment, the scale, the
+# seed and the dataset, which tables show elsewhere.
 _OVERRIDE = re.compile(
     r"(?!(?:experiment|scale|seed)[=./]|data=|data\.root=)([\w+./@]+)="
 )
@@ -225,10 +226,11 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 
 @dataclass(frozen=True)
 class MixedCode:
-    """The differences of code between the runs of a table.
+    """The differences in code between the runs of a table.
 
     Attributes:
-        groups: the number of runs trained by each revision; empty if the code is the same.
+        groups: the number of runs that each version of the code trained; empty if there is no
+            difference.
         files: the files that differ.
     """
 
@@ -239,7 +241,8 @@ class MixedCode:
 STEADY = ("constant", "rsqrt")
 """Learning-rate schedules that do not decay to zero.
 
-Only with them does each validation show the loss that a run would have if it ended there."""
+With these schedules, each validation shows the loss that a run would have if it ended there. With
+others, it does not."""
 
 
 @dataclass(frozen=True)
@@ -247,14 +250,14 @@ class RunFiles:
     """The content of the files of a run. An attribute is empty if the run lacks the file.
 
     Attributes:
-        config: the config of the run's record, by dotted key.
+        config: the config of the run, by dotted key.
         size: the model's numbers of parameters and other sizes.
         names: the experiment, arm and label under which the run was trained.
         result: the result; None if the run is not done.
         attempts: the content of attempt.json for each attempt that led to the result, oldest first.
         curve: the step and the loss of each validation. It is only read if the learning-rate
-            schedule is in STEADY, since effective speedups need such a schedule.
-        sections: the config as it is in the record, nested.
+            schedule is in STEADY, because it is only used for effective speedups.
+        sections: the config of the run, nested.
         cells: the cells that are equal in all rows of the run.
     """
 
@@ -269,7 +272,7 @@ class RunFiles:
 
     @property
     def settings(self) -> Data:
-        """The dotted keys that can change results, without the seed and the parent."""
+        """The config values that can change results, by dotted key, without seed and parent."""
         kept = leaves(identity(self.sections))
         return {key: kept[key] for key in kept.keys() - {"seed", "parent"}}
 
@@ -279,15 +282,16 @@ class Table:
     """The rows of one experiment.
 
     Attributes:
-        name: the experiment.
+        name: the name of the experiment.
         experiment: the experiment's entry in the plan: title, metric, x, figure, claims, arms.
         provenance: the number, command and scale of the plan, and other facts about it, such as
             `rounds` and `asked_late` (collect.py).
-        settings: the config keys and values of each point, by its name in the column `point`.
+        settings: the varied config keys of each point with their values, by the name in the column
+            `point`.
         columns: the names of the columns, in order.
         rows: one per (arm, point, seed), in the order of the plan.
-        files: the files of each run, by run id. A table that was read from a .csv has none.
-        code: how the code of the runs differs; None if unknown.
+        files: the content of each run's files, by run id; {} if the table was read from a .csv.
+        code: the differences in code between the runs; None if unknown.
     """
 
     name: str
@@ -306,12 +310,12 @@ class Table:
 
     @property
     def metric(self) -> str:
-        """The column in which the arms are compared."""
+        """The column by which the arms are compared."""
         return str(self.experiment["metric"])
 
     @property
     def is_grid(self) -> bool:
-        """True if the command line gave a grid and no experiment."""
+        """True if the table is of a grid from the command line, not of an experiment."""
         return list(self.experiment["arms"]) == ["grid"]
 
     @property
@@ -321,7 +325,7 @@ class Table:
 
     @property
     def title(self) -> str:
-        """The title of figures and tables. For a grid, it names the metric and the varied keys."""
+        """The title of figures and tables. For a grid, it is for example "Test loss by heads"."""
         if not self.is_grid:
             return str(self.experiment.get("title") or self.name)
         words = label(self.metric)
@@ -332,7 +336,10 @@ class Table:
 
     @property
     def fixed(self) -> list[str]:
-        """The overrides on the command line that hold for all runs and can change results."""
+        """The overrides on the command line that set one value for all runs and can change results.
+
+        Overrides of the experiment, the scale, the seed and the dataset are left out.
+        """
         words = map(str, self.provenance.get("command") or ())
         return [
             word
@@ -356,7 +363,7 @@ class Table:
 
     @property
     def accepts_mixed_code(self) -> bool:
-        """True if claims may be decided by runs of different code."""
+        """True if the user allows runs of different code to decide claims."""
         return bool(self.provenance.get("accept_mixed_code"))
 
     def label(self, arm: str) -> str:
@@ -370,7 +377,7 @@ def exported(outputs: Path, table: Table, suffix: str = ".csv") -> Path:
 
 
 def files_made_of(outputs: Path, name: str) -> list[Path]:
-    """Return the files of an experiment's tables and figures, including hidden ones."""
+    """Return the paths of an experiment's tables and figures, including hidden files."""
     found = []
     for place in ("tables/", "figures/", "figures/."):
         found += sorted(outputs.glob(f"{place}{stem(name)}.*"))
@@ -378,7 +385,7 @@ def files_made_of(outputs: Path, name: str) -> list[Path]:
 
 
 def publish_made(path: Path, data: bytes | str) -> None:
-    """Write a file made from records. All users with access to the outputs folder can read it."""
+    """Write a file atomically. All users with access to the outputs folder can read it."""
     files.make_directory(path.parent, 0o755)
     with files.new_file(path, mode=0o644) as descriptor:
         files.write_all(descriptor, data.encode() if isinstance(data, str) else data)
@@ -406,8 +413,8 @@ def read_table(path: Path) -> Table:
     """Return the table that `write_table` wrote, given the path of its .csv.
 
     Raises:
-        UserError: the files are not a table. Or the table is too old to have the column `parent`,
-            and some of its runs start from other runs.
+        UserError: the files are not a table, or runs of the table start from other runs, but it was
+            written before tables had the column `parent`.
     """
     about = path.with_suffix(".json")
     description = files.read_object(about)
@@ -419,7 +426,7 @@ def read_table(path: Path) -> Table:
     arms = experiment.get("arms", {}).values()
     inherits = experiment.get("finetune") or any(arm.get("parent") for arm in arms)
     if inherits and "parent" not in columns:
-        words = "lacks the column parent, which names the parent of each run"
+        words = "lacks the column parent, which says from which run each run starts"
         raise UserError(f"{path} {words}; {_collect_again()}.")
 
     code = description.get("code")
@@ -455,17 +462,18 @@ def read_rows(path: Path) -> tuple[list[str], list[Row]]:
             f"{path} cannot be read ({error}); {_collect_again()}."
         ) from None
     if missing := NAMES.keys() - {*columns}:
-        lacks = ", ".join(sorted(missing))
-        raise UserError(f"{path} lacks the columns {lacks}; {_collect_again()}.")
-    # Compute the column that older tables lack.
+        lacks = "the column " if len(missing) == 1 else "the columns "
+        lacks += ", ".join(sorted(missing))
+        raise UserError(f"{path} lacks {lacks}; {_collect_again()}.")
+    # Older tables lack this column, so compute it.
     return columns, [{"training_flops": training_flops(row), **row} for row in cells]
 
 
 def _read_cell(name: str, text: str) -> Any:
-    """Return the value of a cell. If its column has no schema, guess the type from the text."""
+    """Return the value of a cell. Numbers and booleans are converted, unless the column is text."""
     if not text:
         return None
-    words = text.removeprefix("'")  # `_csv_cell` adds an apostrophe to formulas
+    words = text.removeprefix("'")  # `_csv_cell` puts an apostrophe before formulas
     if schema_of(name).type is not str:
         with suppress(ValueError):
             found = json.loads(words)
@@ -480,9 +488,10 @@ def csv_text(table: Table) -> str:
 
 
 def as_csv(rows: Iterable[Iterable[Any]]) -> str:
-    """Return rows as the text of a .csv. Spreadsheets do not execute its cells as formulas."""
+    """Return rows as the text of a .csv, so that spreadsheets do not execute cells as formulas."""
     lines: list[str] = []
-    # With another line end than "\r\n", csv.writer would leave a lone "\r" unquoted.
+    # Keep the default line end "\r\n" here: with another one, csv.writer would not quote a lone
+    # "\r". Replace it below.
     writer = csv.writer(SimpleNamespace(write=lines.append))
     writer.writerows(map(_csv_cell, row) for row in rows)
     return "".join(line.removesuffix("\r\n") + "\n" for line in lines)

@@ -18,7 +18,7 @@ Unit: TypeAlias = Literal["log ratio", "points", "metric"]
 
 
 class Decision(StrEnum):
-    """A decision on a claim."""
+    """The possible decisions on a claim."""
 
     SUPPORTED = "supported"
     NOT_SUPPORTED = "not supported"
@@ -34,12 +34,12 @@ class Verdict:
         claim: the name of the claim.
         verdict: the decision.
         sentence: the explanation of the decision, with numbers and intervals.
-        numbers: the content of the sentence as plain data; {} if the points cannot decide the
-            claim. `contrasts` lists the result of each contrast (`Found.as_data`). `first` is the
-            index of the result that the sentence names first. `error`, `claims`, `confidence`,
-            `margin`, `asked_after` and `pooled` are the conditions (`Terms.as_data`). `price` is
-            the expected cost of a decision, if it is known. `unmeasured` is the number of points
-            without a finished run, if there are any.
+        numbers: the content of the sentence as plain data; {} if the experiment lacks points that
+            the claim needs. `contrasts` lists the result of each contrast (`Found.as_data`).
+            `first` is the index of the result that the sentence names first. `error`, `claims`,
+            `confidence`, `margin`, `asked_after` and `pooled` are the conditions (`Terms.as_data`).
+            `price` is the expected cost of a decision, if it is known. `unmeasured` is the number
+            of points without a finished or failed run, if there are any.
         measure: the metric that judged the claim, in words.
     """
 
@@ -51,12 +51,12 @@ class Verdict:
 
     @property
     def label(self) -> str:
-        """The decision, or "not measured yet"."""
+        """The decision, or "not measured yet" if a point has no finished or failed run."""
         return "not measured yet" if "unmeasured" in self.numbers else str(self.verdict)
 
     @property
     def effect(self) -> str:
-        """The finding that the sentence names first, as text with its interval; "" if none."""
+        """The result that the sentence names first, with its interval; "" if there is none."""
         contrasts = self.numbers.get("contrasts")
         if not contrasts or "unmeasured" in self.numbers:
             return ""
@@ -81,13 +81,13 @@ class Verdict:
 
 @dataclass(frozen=True)
 class JudgedMargin:
-    """The largest difference that does not matter.
+    """The margin of a metric: the largest difference that does not matter.
 
     Attributes:
-        size: the difference on the judged scale: the logarithm of the ratio if `ratio` is set.
-        words: the difference as text.
+        size: the difference, on the judged scale. For a margin of 1 %, it is log(1.01).
+        words: the difference as text, such as "1 %".
         reason: a sentence that says why the difference does not matter.
-        ratio: whether the difference is a ratio, given in per cent.
+        ratio: whether the margin is in per cent. Then claims judge ratios instead of differences.
     """
 
     size: float
@@ -116,13 +116,12 @@ class Terms:
     """The conditions under which a verdict holds.
 
     Attributes:
-        error: the chance that any of the claims that share it gets a wrong verdict.
+        error: the probability that any of the claims that share it gets a wrong verdict.
         claims: the number of claims that share `error`.
-        margin: the largest difference that does not matter.
+        margin: the largest difference that does not matter; None if the experiment has none.
         asked_after: how many runs were done before a term was chosen, by term. The terms are
             "claim", "margin" and "error". A term that was chosen before all runs is left out.
-        pooled: (values, points). The variance is predicted from that many values of that many
-            points.
+        pooled: the numbers of values and of points from which the variance is predicted.
     """
 
     error: float
@@ -168,8 +167,8 @@ class Found:
     """The result for a contrast, which compares a first side with a second one.
 
     Attributes:
-        words: the comparison in words.
-        value: the estimated difference. Above 0, the first side is better.
+        words: the comparison, for example "2 heads over 16 heads".
+        value: the estimated difference. If it is above 0, the first side is better.
         low, high: the ends of the interval of `value`. An unknown end is infinite.
         unit: the unit of these three numbers. "log ratio" is the natural logarithm of a ratio,
             "points" are percentage points, and "metric" is the unit of the metric.
@@ -231,7 +230,7 @@ class Found:
         return _numbers(percent, " %") if known else f"{percent[0]:.3g} % [no interval]"
 
     def as_data(self) -> dict[str, Any]:
-        """Return the finding as plain data. An unknown end is None."""
+        """Return the result as plain data. An unknown end of the interval is None."""
         ends = {"low": self.low, "high": self.high}
         known = {key: end if math.isfinite(end) else None for key, end in ends.items()}
         return asdict(self) | known
@@ -244,7 +243,10 @@ def explain(
     obstacle: str | None,
     price: Price | None,
 ) -> str:
-    """Return the text that explains a decision. It quotes at most the first _SHOWN findings."""
+    """Return the text that explains a decision. It quotes at most the first _SHOWN results.
+
+    `obstacle` is the sentence that says why the claim is undecided. It comes first.
+    """
     named = [str(one) for one in found[:_SHOWN]]
     if len(found) > _SHOWN:
         named.append(f"and {len(found) - _SHOWN} more")
@@ -277,7 +279,7 @@ def _numbers(ends: Sequence[float], unit: str) -> str:
     digits = min(max(1 - math.floor(math.log10(reach)), 0), 6) if reach > 0 else 3
 
     def first(one: float) -> int:
-        """Return the number of decimals up to the first digit that is not 0."""
+        """Return how many decimals are needed to show a digit other than 0."""
         return min(max(-math.floor(math.log10(abs(one))), digits), 6) if one else digits
 
     # If an end rounds to zero, show more decimals: the decision depends on its sign.

@@ -1,8 +1,8 @@
-"""The figures of experiments. The key `figure` names the module that draws an experiment's table.
+"""The figures of experiments. An experiment's key `figure` names the module that draws its table.
 
-A figure is a module with `draw(table) -> matplotlib.figure.Figure`. The code that figures share is
-in results/panel.py. The style of all figures is `RC` of results/layout.py. A user's matplotlibrc
-has no effect.
+Such a module has a function `draw(table) -> matplotlib.figure.Figure`. The code that figures share
+is in results/panel.py. The style of all figures is `RC` in results/layout.py, so a user's
+matplotlibrc has no effect.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ KINDS = ("pdf", "png", "svg")
 def write_figures(
     into: Path, tables: Sequence[Table], faults: Faults | None = None
 ) -> list[Path]:
-    """Draw the tables and return the paths of the files. Equal tables give equal bytes.
+    """Draw the tables, and return the paths of the files. Equal tables give equal bytes.
 
-    If a table cannot be drawn, append its error to `faults`, or raise it if `faults` is None.
+    If a table cannot be drawn, append the error to `faults`, or raise it if `faults` is None.
 
     Raises:
         UserError: a figure is unknown or cannot be drawn.
@@ -47,7 +47,7 @@ def write_figures(
                 path = _file(into, table, kind)
                 publish_made(path, data)
                 written.append(path)
-            # Another process may have written these files since, so do not read them.
+            # Compute the digests from `drawn`, because another process may have replaced the files.
             digests = [hashlib.sha256(data).hexdigest() for data in drawn.values()]
             publish_made(_mark(into, table), _digest(table, digests))
     return written
@@ -90,14 +90,14 @@ def _file(into: Path, table: Table, kind: str) -> Path:
 
 
 def _mark(into: Path, table: Table) -> Path:
-    """Return the path of a hidden file with the digest of what was last drawn."""
+    """Return the path of the hidden file with the `_digest` of the table that was last drawn."""
     return into / "figures" / f".{stem(table.name)}.drawn"
 
 
 def _digest(table: Table, files: Sequence[str]) -> str:
-    """Return a digest of a table, of the code that draws it, and of its figure.
+    """Return a digest of a table, of the code that draws it, and of the drawn files.
 
-    `files` has the digest of the figure's file of each kind.
+    `files` has the digest of each drawn file, in the order of KINDS.
     """
     # The number of the plan is not in the figure or its caption, so leave it out.
     about = {key: own for key, own in table.provenance.items() if key != "number"}
@@ -107,7 +107,7 @@ def _digest(table: Table, files: Sequence[str]) -> str:
 
 
 def _code(figure: str) -> list[Any]:
-    """Return a digest of sweeper/results, and the plugin that has the figure, if it is in one."""
+    """Return a digest of sweeper/results, and the plugin that provides the figure, if any."""
     paths = sources(ROOT, ["sweeper/results"])
     files = {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in paths}
     plugin = registry.made_of(registry.FIGURES, figure)
@@ -115,7 +115,7 @@ def _code(figure: str) -> list[Any]:
 
 
 def _name(table: Table) -> str:
-    """Return the name of the figure that draws a table."""
+    """Return the name of the module that draws a table."""
     return str(table.experiment.get("figure") or "curves")
 
 
@@ -129,7 +129,7 @@ def _drawn(table: Table, kinds: Sequence[str]) -> dict[str, bytes]:
         return {kind: rendered(figure, kind) for kind in kinds}
     except UserError:
         raise
-    # The figure may be a user's code, which can raise anything.
+    # The figure can be a user's code, which may raise any exception.
     except Exception as error:
         reason = sanitize(f"{type(error).__name__}: {error}", 120)
         name = sanitize(_name(table))
@@ -140,7 +140,7 @@ def _drawn(table: Table, kinds: Sequence[str]) -> dict[str, bytes]:
 
 
 def figure_of(table: Table) -> Figure:
-    """Return the figure of a table. The experiment's key `figure` names the drawing module."""
+    """Return the figure of a table, drawn by the module that the experiment's `figure` names."""
     from matplotlib import rc_context
 
     from sweeper.results.layout import RC

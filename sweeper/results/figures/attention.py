@@ -14,7 +14,7 @@ HEADS, SIZE = "model.heads", "model.head_size"
 
 
 def draw(table: Table) -> Figure:
-    """Draw a table whose points differ in heads and head size."""
+    """Draw a table whose points differ in heads and head size, with a curve per number of heads."""
     by_heads = methodcaller("at", HEADS)
     drawn = [
         panel.Curves(table, points(table, metric), metric, by_heads)
@@ -26,7 +26,7 @@ def draw(table: Table) -> Figure:
     sizes = [mark.x for own in rank.draw(panels[0], SIZE) for mark in own]
     if sizes:
         limits = panels[0].get_ylim()
-        # If just one of the axes is logarithmic, this line is curved, so draw it with many points.
+        # If only one of the axes is logarithmic, this line is curved, so it needs many points.
         bound = np.linspace(min(sizes), max(sizes), 100)
         panels[0].plot(bound, bound, zorder=1, **panel.GUIDE)
         panels[0].set_ylim(limits)

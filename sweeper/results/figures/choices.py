@@ -1,4 +1,4 @@
-"""The validation metric of an experiment's trials over the tuned key.
+"""The validation metric of the trial runs that tune a key, over the values of this key.
 
 Each setting has a curve. If several keys are tuned, the first one is on the x-axis, and each
 combination of values of the others has a curve.
@@ -14,6 +14,6 @@ from sweeper.results.table import Table
 
 
 def draw(table: Table) -> Figure:
-    """Draw a table of trials."""
+    """Draw a table of trial runs."""
     keys = [*tuned_keys(table), table.experiment.get("x")]
     return curves.draw(replace(table, experiment={**table.experiment, "x": keys[0]}))

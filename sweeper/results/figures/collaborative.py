@@ -1,7 +1,8 @@
-"""The metric of re-parametrised runs over the shared key/query size.
+"""The metric over the shared key/query size, for runs with re-parametrised attention.
 
-Each panel shows an arm that starts from another arm. The dashed line is the mean of that other arm.
-The percentages above a panel are the shares of attention parameters that re-parametrisation saves.
+Each panel shows an arm whose runs start from those of another arm. The dashed line is the mean of
+that other arm. The percentages above a panel are the shares of attention parameters that
+re-parametrisation saves.
 """
 
 from matplotlib.figure import Figure
@@ -22,7 +23,7 @@ def draw(table: Table) -> Figure:
         found = [p for p in points(table, metric) if p.arm in (arm, parent)]
         if parent and any(point.at(X) for point in found):
             drawn[arm] = panel.Curves(table, found, metric)
-    # Without such an arm, draw an empty panel.
+    # If no arm starts from another arm, draw an empty panel.
     drawn = drawn or {"": panel.Curves(table, [])}
 
     figure, panels = layout.panels(len(drawn))

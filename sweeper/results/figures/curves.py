@@ -15,12 +15,12 @@ from sweeper.results import layout, panel
 from sweeper.results.points import Point, judged_points, trigram_curve
 from sweeper.results.table import Table, label
 
-MOST_ENTRIES = 12  # for more curves, the legend lists only the arms
-MOST_CATEGORIES = 8  # for more positions on an x-axis of words, they have no labels
+MOST_ENTRIES = 12  # if there are more curves, the legend lists only the arms
+MOST_CATEGORIES = 8  # if an x-axis of words has more positions, they have no labels
 
 
 def draw(table: Table) -> Figure:
-    """Draw a table of any experiment. See the docstring of this module."""
+    """Draw the table of any experiment. See the docstring of this module."""
     x = str(table.experiment.get("x") or "params_total")
     every = judged_points(table, table.metric)
     curves = panel.Curves(table, every, by=curve_keys(every, x))
@@ -49,10 +49,11 @@ def draw(table: Table) -> Figure:
 
 
 def curve_keys(given: Sequence[Point], x: str) -> Callable[[Point], str]:
-    """Return a function that maps a point to the key of its curve: its settings as text.
+    """Return a function that maps a point to the key of its curve, such as "heads 8, layers 2".
 
-    The key leaves out `x` and the settings that always change together with `x`. If an arm does not
-    vary `x`, the first setting that the arm varies takes the place of `x`.
+    The key consists of the point's settings, without `x` and without settings that always change
+    together with `x`. If an arm does not vary `x`, the first setting that it varies takes the place
+    of `x`.
     """
     along: dict[str, set[str]] = {}
     for arm in {point.arm for point in given}:
@@ -78,9 +79,10 @@ def curve_keys(given: Sequence[Point], x: str) -> Callable[[Point], str]:
 def places(
     curves: panel.Curves, x: str
 ) -> tuple[Callable[[Point], float | None], list[str]]:
-    """Return a function from points to x-positions, and the labels of positions 0, 1, ...
+    """Return a function that maps a point to its x-position, and the labels of positions 0, 1, ...
 
-    There are labels only if `x` is not numeric.
+    There are no labels if `x` is a number for every point. Otherwise, each value of `x` has a
+    position and a label.
     """
     every = [point for curve in curves.every for point in curve.points]
     if all(point.at(x) is not None for point in every):
@@ -94,14 +96,14 @@ def places(
 
 
 def _typed(value: object) -> str:
-    """Return a value as users type it."""
+    """Return a value as text, as users type it: None becomes "null"."""
     return "null" if value is None else str(value)
 
 
 def _categories(axes: Axes, words: Sequence[str]) -> None:
-    """Label the positions 0, 1, ... of the x-axis, with line breaks so that labels do not overlap.
+    """Label the positions 0, 1, ... of the x-axis, unless there are more than MOST_CATEGORIES.
 
-    If there are more than MOST_CATEGORIES, set no labels.
+    Line breaks keep labels from overlapping.
     """
     axes.set_xlim(-0.5, len(words) - 0.5)
     shown = words if len(words) <= MOST_CATEGORIES else []

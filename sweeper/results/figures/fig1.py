@@ -18,9 +18,9 @@ _TOP_PT, _BOTTOM_PT = 168, 122  # heights of the rows, including axis labels
 
 
 def draw(table: Table) -> Figure:
-    """Draw Figure 1 from a table. The arm `standard` has a curve for each number of heads.
+    """Draw Figure 1 from a table.
 
-    Every other arm has one curve.
+    The arm `standard` has a curve for each number of heads. Every other arm has one curve.
     """
     curves = panel.Curves(table, judged_points(table, table.metric), by=_standard_heads)
     figure = Figure(figsize=(layout.DOUBLE_COLUMN, layout.DOUBLE_COLUMN))

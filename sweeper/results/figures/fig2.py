@@ -15,9 +15,9 @@ _MOST_PANELS = 3
 
 
 def draw(table: Table) -> Figure:
-    """Draw a panel for each metric of the tasks on which models are fine-tuned.
+    """Draw a panel for each metric of the fine-tuning tasks, but at most _MOST_PANELS.
 
-    Without such tasks, draw one panel for the experiment's metric.
+    If the experiment has no such tasks, draw one panel for its metric.
     """
     every = measures(table)
     shown = every[:_MOST_PANELS]

@@ -11,7 +11,7 @@ SIZES = "sizes"  # the arm of panel (b)
 
 
 def draw(table: Table) -> Figure:
-    """Draw the arm `sizes` in panel (b), by number of heads, and all other arms in panel (a)."""
+    """Draw the arm `sizes` in panel (b), and all other arms in panel (a)."""
     curves = panel.Curves(table, judged_points(table, table.metric), by=_heads_of_sizes)
     right = curves.of(SIZES)
     left = [curve for curve in curves.every if curve.arm != SIZES]

@@ -1,10 +1,11 @@
-"""The metric over head size, as the difference from the model with the largest heads.
+"""The metric over head size, minus the metric of the model with the largest heads.
 
-Each arm and sequence length n has a curve. Differences are taken seed by seed, so that intervals
-are those of the difference.
+Each arm and sequence length n has a curve. Differences are taken for each seed before they are
+averaged, so that intervals are those of the difference.
 
-Triangles above the panel, in the colours of the curves, mark the head sizes at which the error
-collapses in experiment=theorem1: n / 2 with a causal mask, n - 1 without one.
+Triangles above the panel, in the colours of the curves, mark head sizes from experiment=theorem1.
+There, heads of this size are the smallest that can compute a random attention matrix: n / 2 with a
+causal mask (filled), n - 1 without one (white).
 """
 
 import math
@@ -41,7 +42,8 @@ def draw(table: Table) -> Figure:
 
     figure, [axes] = layout.panels(1)
     curves.draw(axes, HEAD_SIZE, guided=False)
-    # By definition, the difference of the largest head is 0.
+    # The largest heads have no mark, because their difference is 0 by definition. Draw a line at 0,
+    # and extend the x-axis to them.
     largest = [_head_size(own[-1]) for own in groups.values()]
     axes.axhline(0, zorder=1, **panel.GUIDE)
     axes.update_datalim([(size, 0) for size in largest])
@@ -69,9 +71,10 @@ def _head_size(point: Point) -> float:
 
 
 def _above_largest(points: list[Point]) -> list[Point]:
-    """Return all points but the last, as differences from the last for each seed that both have.
+    """Subtract the values of the last point from those of all others, seed by seed.
 
-    `points` are sorted by head size.
+    `points` are sorted by head size, so the last one has the largest heads. Return the others. They
+    keep only the seeds that the last one has, too.
     """
     *smaller, largest = points
     return [

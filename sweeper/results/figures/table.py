@@ -12,7 +12,7 @@ _LINE = 1.2  # line spacing, in units of the font size
 
 
 def draw(table: Table) -> Figure:
-    """Draw the text of a table. The font is smaller if its lines are long."""
+    """Draw a paper table as text. Long lines make the font smaller."""
     content = paper_table(table)
     lines = [layout.plain(line, 1000) for line in blocks_as_text(content)]
     letters = max(map(len, lines), default=1)

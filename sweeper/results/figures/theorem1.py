@@ -1,13 +1,13 @@
-"""Theorem 1, measured: the error of a fitted context over head size / n.
+"""Theorem 1, measured: the error of a head that fits an n x n attention matrix, over head size / n.
 
-Each mask has a panel. A ring marks the measured knee of each curve. Guide lines mark the n of the
-theorem, and n / 2. Triangles mark n - 1.
+Each kind of mask has a panel, and each n has a curve. A ring marks the measured knee of each curve.
+Vertical lines mark head size n, as in the theorem, and n / 2. Triangles mark n - 1.
 
-While heads are too small, the error falls by a small factor from one size to the next. With a head
-that is large enough, only the error of gradient descent remains, which is orders of magnitude
-lower. So means and intervals are computed from logarithms. The knee is the first head size whose
-error is below a tenth of the error one size before. The size with the largest fall would be less
-reliable, because gradient descent is slowest at the knee.
+While heads are too small, the error falls by a small factor from one size to the next. Once a head
+is large enough, only the error of gradient descent remains, which is orders of magnitude smaller.
+So means and intervals are computed from logarithms. The knee is the first head size whose error is
+below a tenth of the error at the size before. The size with the largest fall would be a less
+reliable definition, because gradient descent is slowest at the knee.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from sweeper.results import layout, panel
 from sweeper.results.points import Point, judged_points
 from sweeper.results.table import Table
 
-COLLAPSE = 10.0  # a knee is where the error falls by more than this factor
+COLLAPSE = 10.0  # at a knee, the error falls by more than this factor
 LENGTH, HEAD_SIZE = "task.sequence_length", "model.head_size"
 ACROSS = "head size / n"
 _GUIDES = {1.0: "n", 0.5: "n / 2"}
@@ -76,7 +76,7 @@ def draw(table: Table) -> Figure:
                 knees.append(f"{letter} {size:.0f} for n = {n:.0f}".strip())
 
     for axes in panels if heights else ():
-        # Give all panels the same scale, so that readers can compare them.
+        # Give all panels the same y-axis, so that readers can compare them.
         axes.set_ylim(min(heights), max(heights))
     legend = panel.legend_by(curves.every, lambda curve: f"n = {curve.key:.0f}")
     legend.append(panel.sample("measured knee", **_RING))
@@ -92,7 +92,10 @@ def share_of_length(point: Point) -> float:
 
 
 def knee_of(curve: Sequence[panel.Mark]) -> panel.Mark | None:
-    """Return the first mark whose error is below a tenth of the error one size before, or None."""
+    """Return the first mark whose error is below a tenth of that at the size before, or None.
+
+    The size before is smaller by 1.
+    """
     for before, mark in pairwise(curve):
         sizes = [one.point.at(HEAD_SIZE) or 0.0 for one in (before, mark)]
         if sizes[1] - sizes[0] == 1 and before.mean / mark.mean > COLLAPSE:

@@ -1,20 +1,20 @@
-// Draws training curves as SVG. Each curve links to its run and has the run's id as its title.
+// Draws training curves as SVG. Each curve links to its run, and its tooltip names the run.
 
-const MOST_CURVES = 500; // a chart draws at most this many
+const MOST_CURVES = 500; // a figure shows the curves of at most this many runs, evenly chosen
 // The y-axis is logarithmic if the largest value is at least this many times the smallest.
 const LOG_FROM = 10;
 
 const smallest = (values) => values.reduce((a, b) => Math.min(a, b), Infinity);
 const largest = (values) => values.reduce((a, b) => Math.max(a, b), -Infinity);
 
-// Create an SVG element: draw("line", { y1: "50%" }, ...content).
+// Create an SVG element, as in draw("line", { y1: "50%" }, ...content).
 function draw(kind, attributes, ...content) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", kind);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
   return fill(node, content);
 }
 
-// Return the multiples of a round step from `low` to `high`, at most six.
+// Return at most six ticks from `low` to `high`: the multiples of a round step.
 function roundTicks(low, high) {
   const rough = (high - low) / 5 || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -24,13 +24,14 @@ function roundTicks(low, high) {
   return Array.from({ length }, (_, place) => (first + place) * step);
 }
 
-// Return powers of ten from `low` to `high`. If there are fewer than two, return round numbers.
+// Return the ticks of a logarithmic axis: powers of ten from `low` to `high`. If there are fewer
+// than two, return `roundTicks` instead.
 function logTicks(low, high) {
   const exponents = roundTicks(Math.log10(low), Math.log10(high)).filter(Number.isInteger);
   return exponents.length > 1 ? exponents.map((one) => 10 ** one) : roundTicks(low, high);
 }
 
-// Return the path data of a line through these points. It is interrupted at missing values.
+// Return the path data of a line through these [x, y] points. The line has gaps where y is null.
 function pathOf(points) {
   const steps = points.map(([x, y], place) => {
     if (y === null) return "";
@@ -40,7 +41,8 @@ function pathOf(points) {
   return steps.join("");
 }
 
-// Draw the curve `name` of each run. `look(id)` returns its colour and optionally a label.
+// Draw the curve `name`, such as "train/loss", of each run. `look(id)` returns the colour of a run
+// and, optionally, a label for its tooltip.
 function trainingChart(ids, name, look = () => ({ colour: "var(--accent)" })) {
   const curves = ids.filter((id) => data.runs[id].curves?.[name]).map((id) => {
     const [steps, values] = data.runs[id].curves[name];
@@ -82,8 +84,8 @@ function trainingChart(ids, name, look = () => ({ colour: "var(--accent)" })) {
 const namesOfCurves = (ids) =>
   [...new Set(ids.flatMap((id) => Object.keys(data.runs[id].curves ?? {})))].sort();
 
-// Create the figure with the training curves of selected runs. Each task has its own chart.
-// Call `show({ ids, words })` to change the selection.
+// Create a figure with the training curves of selected runs, in one chart for each task. Call the
+// returned `show({ ids, words })` to change the selection; `words` describes it.
 function trainingView({ arms, rows }) {
   const armOf = new Map(rows.map(({ run, arm }) => [run, arm]).reverse());
   const names = namesOfCurves([...armOf.keys()]);

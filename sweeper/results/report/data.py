@@ -1,4 +1,4 @@
-"""The data of a report page, ready for JSON: experiments, runs and provenance."""
+"""Collect the data of a report page, ready for JSON: experiments, runs and provenance."""
 
 import inspect
 from collections import Counter, defaultdict
@@ -58,7 +58,7 @@ def page_data(
 
 
 def runs_of(tables: Sequence[Table]) -> dict[str, tuple[Row, RunFiles]]:
-    """Return one of the rows of each run and the content of its files, by run id."""
+    """Return one row of each run, and the content of the run's files, by run id."""
     return {
         row["run"]: (row, table.files[row["run"]])
         for table in tables
@@ -67,7 +67,7 @@ def runs_of(tables: Sequence[Table]) -> dict[str, tuple[Row, RunFiles]]:
 
 
 def experiment_data(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """Return the verdicts, the paper table and the rows of an experiment."""
+    """Return the data of an experiment: its title, arms, verdicts, paper table and rows."""
     looks = arm_looks(table.experiment["arms"])
     return {
         "name": table.name,
@@ -94,15 +94,15 @@ def experiment_data(table: Table, verdicts: Sequence[Verdict]) -> dict[str, Any]
 
 
 def _question(claim: str) -> str:
-    """Return a claim as a question, the first line of its docstring."""
+    """Return a claim as a question: the first line of its docstring, or else its name."""
     function = registry.function(registry.CLAIMS, claim, "experiment.claims", "claim")
     return (inspect.getdoc(function) or claim).splitlines()[0]
 
 
 def _rows(table: Table) -> dict[str, Any]:
-    """Return the "columns" and "rows" of the table of runs.
+    """Return the table of runs: its "columns" and its "rows".
 
-    Columns with one value for all runs are listed under "alike", as pairs of label and value.
+    Other columns that have one value for all runs are under "alike", as pairs of label and value.
     """
     metrics = [measure.metric for measure in measures(table)]
     always = {*_FIRST_COLUMNS, *metrics, "run"}
@@ -128,7 +128,7 @@ def _rows(table: Table) -> dict[str, Any]:
 def run_data(run: Run, row: Row, files: RunFiles) -> dict[str, Any]:
     """Return the data of a run, given one of its rows and the content of its files.
 
-    If a file cannot be read, "problem" is the error.
+    If a file cannot be read, its error is under "problem".
     """
     metrics = files.result.metrics.items() if files.result else ()
     settings = {
@@ -157,7 +157,8 @@ def _trained(run: Run, files: RunFiles) -> dict[str, Any]:
     """Return the attempts of a run, its training curves and the end of its log."""
     attempts = run.attempts()
     finished = files.result.attempt if files.result else None
-    # The newest attempt may have failed before it logged anything.
+    # Show the newest log that is not empty, because the last attempt may have failed before it
+    # logged anything.
     logs = (one.log_end(LOG_LETTERS).expandtabs(4) for one in reversed(attempts))
     log = next(filter(str.strip, logs), "").splitlines()
     return {
@@ -168,7 +169,10 @@ def _trained(run: Run, files: RunFiles) -> dict[str, Any]:
 
 
 def _attempt(attempt: Attempt, finished: int | None) -> dict[str, Any]:
-    """Return the data of an attempt: when and how it ran, and why it ended."""
+    """Return the data of an attempt: when and how it ran, and why it ended.
+
+    `finished` is the number of the attempt that finished the run, or None.
+    """
     info = attempt.info()
     cause: Any = Cause.DONE
     if attempt.number != finished:
@@ -179,9 +183,10 @@ def _attempt(attempt: Attempt, finished: int | None) -> dict[str, Any]:
 def curves(
     rows: Sequence[Data], most: int = MOST_CURVE_POINTS
 ) -> dict[str, tuple[list[Any], list[Any]]]:
-    """Return the steps and values of each curve by name, thinned evenly to at most `most` points.
+    """Return the steps and values of each training curve, by name.
 
-    The first and the last point stay. A value that is not a finite number becomes None.
+    If a curve has more than `most` points, they are thinned evenly, and the first and the last one
+    are kept. A value that is not a finite number becomes None.
     """
     found = {}
     for name in CURVES:
@@ -198,8 +203,8 @@ def curves(
 def provenance(tables: Sequence[Table]) -> dict[str, Any]:
     """Return the commands, the versions of the program and of libraries, and the device hours.
 
-    Device hours are summed for each kind of device. The hours of a run on two devices count
-    twice.
+    Versions and device hours are those of finished runs. Each kind of device has its sum of hours.
+    An hour of training on two devices is two device hours.
     """
     commands = defaultdict(list)
     for table in tables:

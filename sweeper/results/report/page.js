@@ -14,7 +14,7 @@ function make(kind, ...content) {
   return fill(node, content);
 }
 
-// Append nodes, strings and lists of them. Empty ones are skipped.
+// Append nodes, strings and nested lists of them to a node. Empty strings and nulls are skipped.
 function fill(node, ...children) {
   node.append(...children.flat(Infinity).filter(Boolean));
   return node;
@@ -32,15 +32,15 @@ const stateWord = (state) => make(`span.state.${state}`, state);
 
 const part = (words, ...content) => make("section", make("h3", words), content);
 
-// Create a description list. Empty values are left out. Long keys may break after a dot or an
-// underscore.
+// Create a description list of [name, value] pairs, without empty values. Long names may break
+// after a dot or an underscore.
 function terms(entries) {
   const known = entries.filter(([, value]) => (value ?? "") !== "");
   return make("dl", known.map(([name, value]) => [make("dt", inParts(name)), make("dd", value)]));
 }
 const inParts = (key) => key.split(/(?<=[._])/).flatMap((part) => [part, make("wbr")]);
 
-// Create a table with an optional title. The first cell of each line is its row header.
+// Create a table with an optional title. The first cell of each row is the row's header.
 function table({ title, head, lines }) {
   const line = ([first, ...cells]) =>
     make("tr", make("th", { scope: "row" }, first), cells.map((cell) => make("td.number", cell)));
@@ -57,7 +57,7 @@ function choice(words, entries, choose) {
   return make("label.choice", `${words} `, select);
 }
 
-// The anchor of an experiment is its name, unless an element of the page has that id.
+// The anchor of an experiment is its name, unless an element of page.html has this id.
 const RESERVED = new Set([...document.querySelectorAll("[id]")].map(({ id }) => id));
 const anchorOf = (name) => (RESERVED.has(name) ? `experiment-${name}` : name);
 const experimentLink = (name) =>
@@ -70,7 +70,7 @@ const UNITS = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
 const signed = (text) => text.replace("-", "−");
 const counted = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 
-// Format a number like the figures do on their axes: 13.12M, 512, 0.25, 1e−7.
+// Format a number as on the axes of figures: 13.12M, 512, 0.25, 1e−7.
 function short(value, digits = 4) {
   const size = Number(Math.abs(value).toPrecision(digits));
   if (size >= 10000) {
@@ -87,12 +87,12 @@ function duration(seconds) {
   return `${(seconds / 3600).toFixed(1)} h`;
 }
 
-// Format the cell of a column.
+// Format `value` as a cell of the column `key`.
 function worded(key, value) {
   if (typeof value !== "number") return String(value ?? "");
   if (key === "match_error") return signed(`${value > 0 ? "+" : ""}${(100 * value).toFixed(2)} %`);
   if (key === "seconds") return duration(value);
-  // Rounded, different seeds could look equal.
+  // Do not round these: different seeds could look equal.
   const exact = key === "seed" || key === "steps" || key.startsWith("model.");
   return exact ? signed(String(value)) : short(value, 5);
 }
@@ -106,7 +106,7 @@ const settingsOf = (values) =>
 const numbersOf = (values) =>
   terms(Object.entries(values).map(([key, v]) => [key.replaceAll("_", " "), worded(key, v)]));
 
-// Show the run in the address's fragment, if there is one.
+// Open the dialog of the run that the address names, as in #run=<id>, or close the dialog.
 function openAddressed() {
   const id = decodeURIComponent(location.hash.match(/^#run=(.+)$/)?.[1] ?? "");
   if (!Object.hasOwn(data.runs, id)) return sheet.close();
@@ -155,8 +155,8 @@ function runView(id, run) {
 
 const MOST_ROWS = 500; // the table shows at most this many
 
-// Create the table of runs. Readers can sort it by any column and filter it by words. Then it calls
-// `changed({ ids, words })` with the runs that match the filter.
+// Create the table of runs. Readers can sort it by any column and filter it by words. After each
+// change, it calls `changed({ ids, words })` with the runs that match the filter.
 function rowsView({ columns, rows, arms, alike }, changed) {
   let [found, sorted, down] = [rows, null, false];
   const body = make("tbody");
@@ -185,7 +185,7 @@ function rowsView({ columns, rows, arms, alike }, changed) {
     const total = `${counted(found.length, "row")} of ${rows.length.toLocaleString("en")}.`;
     count.textContent = found.length > MOST_ROWS ? `${total} ${cut}` : total;
     const ids = [...new Set(found.map(({ run }) => run))];
-    changed({ ids, words: `${counted(ids.length, "run")} that match the filter.` });
+    changed({ ids, words: `${counted(ids.length, "run")} matching the filter.` });
   };
   const heads = columns.map(({ key, words }) => {
     const onclick = () => {
@@ -232,8 +232,8 @@ function rowsView({ columns, rows, arms, alike }, changed) {
   );
 }
 
-// Compare two cells: numbers by size, strings alphabetically. Empty cells are last in both
-// directions.
+// Compare two cells for sorting: numbers by size, strings alphabetically. Empty cells come last,
+// whether sorted up or down.
 function compared(a, b, down = false) {
   const empty = (value) => (value ?? "") === "";
   if (empty(a) || empty(b)) return empty(a) - empty(b);
@@ -254,7 +254,7 @@ function answerWord(answer) {
 
 const POINT = 1.5; // pixels on the page per point of the printed figure
 
-// Create an image of the matplotlib figure, on a light card.
+// Create an image of an experiment's figure, which matplotlib drew, on a white card.
 function figureView({ name, figure_in_words: alt }) {
   if (!Object.hasOwn(data.figures, name)) return emptyNote("The figure is not drawn yet.");
   const svg = data.figures[name];
@@ -374,8 +374,8 @@ function provenanceView(ids) {
   ];
 }
 
-// Read the data, build the page, and restore the scroll position. The browser cannot restore it,
-// because the page was empty when it loaded.
+// Read the data, build the page, and restore the scroll position. The browser cannot restore it
+// itself, because the page was still empty when it was loaded.
 async function showPage() {
   const packed = atob(document.getElementById("data").textContent);
   const bytes = Uint8Array.from(packed, (letter) => letter.charCodeAt(0));
@@ -397,7 +397,7 @@ async function showPage() {
   else named?.scrollIntoView();
 }
 
-// Reload with a script: after a refresh by the browser, the scroll position would be lost.
+// Reload the page by script, because a refresh by the browser would lose the scroll position.
 const refresh = document.querySelector("meta[name=refresh]");
 const loadAgain = () => {
   history.replaceState({ scroll: window.scrollY }, "");

@@ -1,10 +1,10 @@
 """Write outputs/report.html, one file that contains all its data, style and scripts.
 
 Names, errors and logs are untrusted text. They enter the page as compressed JSON, in a block that
-browsers do not run, and the script shows them only as text nodes. Figures are images, because
-browsers run no scripts in images, and because ids in one figure then cannot clash with those of
-another. The content security policy allows only the style and the script of the page, by their
-hashes, and no requests.
+browsers do not run, and the script shows them only as text nodes. SVG figures are embedded as
+images, for two reasons: browsers run no scripts in images, and the ids in one figure cannot clash
+with those in another. The content security policy allows only the style and the script of the page,
+by their hashes, and no requests.
 """
 
 import gzip
@@ -28,7 +28,7 @@ from sweeper.store.errors import Faults, collect_errors, sanitize
 SCRIPTS = ("curves.js", "page.js")
 
 _MOST_LETTERS = 2000  # longer strings are cut
-# Numbers on the page have this many significant digits. The .csv files have all digits.
+# Numbers on the page are rounded to this many significant digits. The .csv files have all digits.
 _DIGITS = 7
 
 
@@ -41,16 +41,16 @@ def write_report(
     refresh_s: float | None = None,
     faults: Faults | None = None,
 ) -> Path:
-    """Write the page of these tables, verdicts and runs; return its path.
+    """Write the page with these tables, their verdicts and their runs; return its path.
 
     Args:
         outputs: the outputs folder.
         tables: the tables.
         verdicts: the verdicts on each table.
         into: the folder of the page; `outputs` by default.
-        refresh_s: reload an open page after this many seconds; None for never.
-        faults: a list that collects the errors of figures. If it is None, the first error is
-            raised.
+        refresh_s: the number of seconds after which an open page reloads itself; None for never.
+        faults: a list to which the errors of figures are appended. If it is None, the first error
+            is raised.
 
     Raises:
         UserError: a figure cannot be drawn, and `faults` is None.
@@ -68,14 +68,14 @@ def write_report(
 def as_html(
     data: Data, figures: Mapping[str, str], refresh_s: float | None = None
 ) -> str:
-    """Return the whole page.
+    """Return the page as HTML.
 
     Args:
         data: the result of `page_data`.
         figures: the SVG of each drawn experiment, by name.
-        refresh_s: reload an open page after this many seconds.
+        refresh_s: the number of seconds after which an open page reloads itself; None for never.
     """
-    # Arms have the same colours as in the figures. The dark theme mixes them with white.
+    # Arms have the same colours as in the figures, but in the dark theme they are mixed with white.
     colours = "".join(
         f"--arm-{place}:light-dark({colour}, color-mix(in oklab, {colour}, white 25%));"
         for place, colour in enumerate(PALETTE)
@@ -105,7 +105,7 @@ def _hash(text: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Sanitize every string, and round every number; non-finite numbers become None."""
+    """Return the data with sanitized strings and rounded numbers; non-finite ones become None."""
     if isinstance(value, str):
         return sanitize(value, _MOST_LETTERS)
     if isinstance(value, float):

@@ -1,1 +1,1 @@
-"""Statistics on plain numbers: estimates, intervals, bimodality."""
+"""Statistics on arrays of numbers: estimates, confidence intervals, bimodality."""

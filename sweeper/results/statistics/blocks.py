@@ -1,22 +1,24 @@
 """Estimates and intervals of contrasts. Seeds are blocks, as in a randomized block design.
 
-All points of a claim share their seeds. So a contrast with weights w_p of points p has one value
-for each of the n seeds s: d_s, the sum over p of w_p * values[p, s]. The variance v of these values
-is their sample variance s2, shrunk towards a prediction r2 from the whole table of points and
-seeds. r2 is the sum of w_p^2, multiplied by the residual mean square after the effects of points
-and of seeds are removed. The prediction counts as four seeds, or as fewer if s2 is larger than r2:
+Usually, all points of a claim share their seeds. Then a contrast with weights w_p of points p has
+one value for each of the n seeds s: d_s, the sum over p of w_p * values[p, s]. The variance v of
+these values is their sample variance s2, shrunk towards a prediction r2 from the whole table of
+points and seeds. r2 is the sum of w_p^2, multiplied by the residual mean square after the effects
+of points and of seeds are removed. The prediction has the weight of four degrees of freedom, or of
+fewer if s2 is larger than r2:
 
     v = max(s2, ((n - 1) * s2 + 4 * r2) / (n - 1 + 4))
     df = n - 1 + 4 * min(1, r2 / s2)
     interval: mean(d) +- reach(n, df) * sqrt(v / n)
 
-The prediction counts as at most d - (n - 1) seeds, where d is the degrees of freedom of the
-residual mean square. In a table of only two points, this is 0, which leads to the paired t-test.
-`reach` is the boundary of sequential.py. It replaces the quantile of t.
+The weight of the prediction is at most d - (n - 1), where d is the degrees of freedom of the
+residual mean square. In a table of only two points, this is 0, so the test is the paired t-test
+with another factor: `reach`, the boundary of sequential.py, replaces the quantile of t.
 
-An arm is a group of points that share their seeds. Arms with different seeds are compared by
-Welch's t-test with the same boundary. Each arm has its own values and variance v. For an arm, r2 is
-the variance within points times the square of the sum of |w_p|. It adds no degrees of freedom.
+If the points of a contrast do not all share their seeds, they are divided into groups that do. The
+groups are compared by Welch's t-test, with the same boundary. Each group has its own values d_s and
+its own variance v. Here r2 is the pooled variance within points times the square of the sum of
+|w_p| over the group. It adds no degrees of freedom.
 """
 
 import math
@@ -29,11 +31,11 @@ import numpy.typing as npt
 from sweeper.results.statistics.sequential import FIRST, Floats, Intervals, reach
 
 Table = Floats
-"""Values of shape (points, seeds), larger being better; nan for a seed that is not measured."""
+"""Values of shape (points, seeds), larger being better; nan where a point lacks a seed."""
 
-WORTH = 4.0  # the number of seeds that a predicted variance counts as
-# A point with more than this many times the median variance counts as diverged. Its variance is not
-# pooled.
+WORTH = 4.0  # the weight of a predicted variance, in degrees of freedom
+# A point counts as diverged if its variance is more than this many times the median over points.
+# Its variance is not pooled.
 DIVERGED = 1000.0
 LARGEST = 1e200  # a larger variance means that a run diverged
 ROUNDING = 1e-9  # the relative rounding error of values
@@ -41,14 +43,14 @@ CONFIDENCE = 0.95  # figures show 95 % intervals
 
 
 class Variance(NamedTuple):
-    """A variance between seeds, and its degrees of freedom. If it is unknown, `df` is 0."""
+    """A variance between seeds, and its degrees of freedom, which are 0 if it is unknown."""
 
     value: float
     df: float
 
     @property
     def known(self) -> bool:
-        """True with at least one degree of freedom, unless a seed diverged."""
+        """True if there is at least one degree of freedom and no seed diverged (see LARGEST)."""
         return self.df >= 1 and self.value < LARGEST
 
     def times(self, factor: float) -> "Variance":
@@ -56,7 +58,12 @@ class Variance(NamedTuple):
         return Variance(self.value * factor, self.df)
 
     def moderated(self, own: float, seeds: int) -> "Variance":
-        """Return the variance `own` of a sample of seeds, shrunk towards this predicted one."""
+        """Return a sample variance, shrunk towards this variance, which is its prediction.
+
+        Args:
+            own: the sample variance.
+            seeds: the size of the sample.
+        """
         own_df = seeds - 1
         worth = min(WORTH, max(self.df - own_df, 0.0))
         if own_df + worth == 0:
@@ -72,8 +79,8 @@ class Estimate(NamedTuple):
 
     Attributes:
         value: the mean over seeds.
-        error: the squared standard error. It is infinite if unknown, and 0 if seeds differ only by
-            rounding.
+        error: the squared standard error. It is infinite if unknown, and 0 if the contrast has the
+            same value for every seed, up to rounding.
         df: the degrees of freedom of the error.
         seeds: the number of seeds.
     """
@@ -85,9 +92,9 @@ class Estimate(NamedTuple):
 
 
 def table_of(groups: Sequence[Mapping[int, float]]) -> Table:
-    """Return a table with a row for each point and a column for each seed.
+    """Return a table with a row for each point and a column for each seed, in ascending order.
 
-    `groups` holds the values of each point by seed. Values that a point lacks become nan.
+    `groups` has a mapping from seeds to values for each point. Missing values become nan.
     """
     seeds = sorted({seed for group in groups for seed in group})
     table = np.full((len(groups), max(len(seeds), 1)), np.nan)
@@ -97,23 +104,26 @@ def table_of(groups: Sequence[Mapping[int, float]]) -> Table:
 
 
 def first_seeds(table: Table, counts: npt.ArrayLike) -> Table:
-    """Return the table with only the first seeds of each point.
+    """Return the table with only the first values of each point. The others become nan.
 
-    `counts` is the number of seeds to keep for each point, of shape (points,).
+    `counts` is the number of values to keep for each point, of shape (points,).
     """
-    place = (~np.isnan(table)).cumsum(axis=1)
-    return np.where(place <= np.asarray(counts)[:, None], table, np.nan)
+    rank = (~np.isnan(table)).cumsum(axis=1)
+    return np.where(rank <= np.asarray(counts)[:, None], table, np.nan)
 
 
 def within_points(table: Table) -> Variance:
-    """Return the pooled variance between the seeds of a point."""
+    """Return the variance between the seeds of a point, pooled over all `regular` points."""
     pooled = regular(table)
     df = int((_counts(pooled) - 1).sum())
     return _variance(_squares(pooled).sum(), df)
 
 
 def residual(table: Table) -> Variance:
-    """Return the residual mean square after the effects of points and of seeds are removed."""
+    """Return the residual mean square after the effects of points and of seeds are removed.
+
+    Only `regular` points are used.
+    """
     pooled = regular(table)
     points, seeds = np.nonzero(~np.isnan(pooled))
     values = pooled[points, seeds]
@@ -134,7 +144,7 @@ def moderated(table: Table) -> list[Variance]:
 
 
 def variances(table: Table) -> Floats:
-    """Return the variance between the seeds of each point. It is infinite if squares overflow."""
+    """Return the sample variance of each point over seeds. It is infinite if squares overflow."""
     found: Floats = _squares(table) / np.maximum(_counts(table) - 1, 1)
     return found
 
@@ -142,15 +152,21 @@ def variances(table: Table) -> Floats:
 def student_interval(
     mean: float, seeds: int, variance: Variance
 ) -> tuple[float, float]:
-    """Return Student's t interval of a mean over seeds. It holds for a single analysis.
+    """Return the ends of Student's 95 % t interval of a mean over seeds.
 
-    Figures and trials use it. Claims use the intervals of sequential.py.
+    It is valid for a single analysis, so it is used for figures and for tuning. Claims are analysed
+    repeatedly, so they use the intervals of sequential.py.
+
+    Args:
+        mean: the mean.
+        seeds: the number of seeds.
+        variance: the variance between seeds, not that of the mean.
     """
     from scipy.special import stdtrit
 
     t = float(stdtrit(variance.df, 0.5 + CONFIDENCE / 2))
-    reach = t * math.sqrt(variance.value) / math.sqrt(seeds)
-    return mean - reach, mean + reach
+    half_width = t * math.sqrt(variance.value) / math.sqrt(seeds)
+    return mean - half_width, mean + half_width
 
 
 def _counts(table: Table) -> npt.NDArray[np.int_]:
@@ -169,7 +185,10 @@ def _squares(table: Table) -> Floats:
 
 
 def regular(table: Table) -> Table:
-    """Return the points that have at least two seeds and no diverged one (see DIVERGED)."""
+    """Return the rows of the points that have at least two seeds and did not diverge.
+
+    DIVERGED defines divergence.
+    """
     several = table[_counts(table) > 1]
     own = variances(several)
     usual = float(np.median(own)) if len(own) else 0.0
@@ -184,7 +203,7 @@ def _variance(squares: float, df: int) -> Variance:
 def estimates(table: Table, weights: Floats) -> list[Estimate]:
     """Return the estimate of each contrast. `weights` has the shape (contrasts, points)."""
     shared, within = residual(table), within_points(table)
-    # The squares of a diverged seed can overflow.
+    # The value of a diverged seed can be so large that its square overflows.
     with np.errstate(over="ignore"):
         return [_estimate(table, own, shared, within) for own in weights]
 
@@ -194,17 +213,17 @@ def _estimate(
 ) -> Estimate:
     used = np.flatnonzero(weights)
     rows, weights = table[used], weights[used]
-    arms = _arms(~np.isnan(rows))
-    complete = [rows[arm][:, ~np.isnan(rows[arm]).any(axis=0)] for arm in arms]
-    series = [weights[arm] @ own for arm, own in zip(arms, complete, strict=True)]
+    groups = _seed_groups(~np.isnan(rows))
+    complete = [rows[group][:, ~np.isnan(rows[group]).any(axis=0)] for group in groups]
+    series = [weights[group] @ own for group, own in zip(groups, complete, strict=True)]
     seeds = min(map(len, series))
-    if seeds < min(len(arms), 2):
+    if seeds < min(len(groups), 2):
         means = np.nansum(rows, axis=1) / np.maximum(_counts(rows), 1)
         return Estimate(float(weights @ means), math.inf, 0.0, seeds)
 
     predicted = [shared.times(float(weights @ weights))]
-    if len(arms) > 1:
-        sums = [float(np.abs(weights[arm]).sum()) for arm in arms]
+    if len(groups) > 1:
+        sums = [float(np.abs(weights[group]).sum()) for group in groups]
         predicted = [within.times(total**2) for total in sums]
     found = [
         prediction.moderated(_sample_variance(own), len(own))
@@ -216,9 +235,9 @@ def _estimate(
     error = float(errors.sum())
     if math.sqrt(error) <= ROUNDING * float(np.abs(np.nan_to_num(rows)).max()):
         return Estimate(value, 0.0, 0.0, seeds)
-    if len(arms) == 1:
+    if len(groups) == 1:
         return Estimate(value, error, found[0].df, seeds)
-    # Satterthwaite (Biometrics Bulletin 2, 1946) gives the degrees of freedom of a sum.
+    # The degrees of freedom of a sum of variances, by Satterthwaite (Biometrics Bulletin 2, 1946).
     df = 1 / ((errors / error) ** 2 / (counts - 1)).sum()
     return Estimate(value, error, float(df), seeds)
 
@@ -230,33 +249,38 @@ def _sample_variance(series: Floats) -> float:
 def share_seeds(one: npt.NDArray[np.bool_], other: npt.NDArray[np.bool_]) -> bool:
     """Return whether two points share enough seeds to be paired.
 
-    They share at least FIRST seeds, or all seeds of one point.
+    They must share at least FIRST seeds, or all the seeds that one of them has.
 
     Args:
-        one, other: a mask for each point, of shape (seeds,): whether it was measured with a seed.
+        one, other: a boolean mask of each point, of shape (seeds,): whether it has that seed.
     """
     return bool((one & other).sum() >= min(FIRST, one.sum(), other.sum()))
 
 
-def _arms(there: npt.NDArray[np.bool_]) -> list[list[int]]:
+def _seed_groups(measured: npt.NDArray[np.bool_]) -> list[list[int]]:
     """Group points that share seeds. Return the indices of the points in each group.
 
-    `there` is True where a point has a value, of shape (points, seeds).
+    `measured` is a boolean mask of shape (points, seeds): whether a point has that seed.
     """
-    arms: list[list[int]] = []
-    for point, own in enumerate(there):
-        arm = [point]
-        for known in arms:
-            if share_seeds(np.logical_and.reduce(there[known]), own):
-                arm += known
-        arms = [*(known for known in arms if known[0] not in arm), sorted(arm)]
-    return arms
+    groups: list[list[int]] = []
+    for point, own in enumerate(measured):
+        group = [point]
+        for known in groups:
+            if share_seeds(np.logical_and.reduce(measured[known]), own):
+                group += known
+        groups = [*(known for known in groups if known[0] not in group), sorted(group)]
+    return groups
 
 
 def intervals(found: Sequence[Estimate], levels: Floats) -> Intervals:
-    """Return the intervals of these estimates. Their ends are infinite below FIRST seeds.
+    """Return the intervals of these estimates.
 
-    `levels` holds the one-sided levels of the low and high ends, of shape (contrasts, 2).
+    The ends are infinite below FIRST seeds, and if the standard error is 0 or unknown.
+
+    Args:
+        found: the estimates.
+        levels: the one-sided significance levels of the low and the high end of each interval, of
+            shape (contrasts, 2).
     """
     values = np.array([one.value for one in found])
     lows, highs = np.transpose(

@@ -1,21 +1,22 @@
 """Confidence intervals that stay valid for any number of interim analyses.
 
-The boundary z(n) depends only on the number of seeds n. Take the mean of n independent normal
-values in units of its standard error. The chance that it ever exceeds z(n) on one side, in any
-interim analysis from `FIRST` seeds on, is at most `level`. The boundary does not depend on which
-analyses were made, so another analysis costs nothing and stopping early loses nothing.
+After n seeds, an interval is the mean plus or minus z(n) standard errors. The boundary z(n) is
+chosen for independent normal values: with probability at most `level`, the mean is ever more than
+z(n) standard errors above the true mean, in any interim analysis from `FIRST` seeds on. The same
+holds below. The boundary depends on n alone, and not on which analyses were made. So further
+analyses need no correction, and stopping early loses nothing.
 
-Up to `DESIGNED` seeds, z(n) = c * (DESIGNED / n) ** STEEPNESS. This is the family of Wang and
-Tsiatis (Biometrics 43, 1987) between the shapes of Pocock and of O'Brien and Fleming, close to
-Pocock's. The recursion of Armitage, McPherson and Rowe (JRSS A 132, 1969) gives c, with an analysis
-after every seed.
+Up to `DESIGNED` seeds, z(n) = c * (DESIGNED / n) ** STEEPNESS. This shape belongs to the family of
+Wang and Tsiatis (Biometrics 43, 1987). It lies between the shapes of Pocock and of O'Brien and
+Fleming, close to Pocock's. The recursion of Armitage, McPherson and Rowe (JRSS A 132, 1969)
+computes c for an analysis after every seed.
 
-The share `LATER` of the level is reserved for more seeds: half of it for 30 to 60 seeds, half of
-the rest for 60 to 120, and so on. Within each range, z is constant and large enough even for
-continuous monitoring (Siegmund, Sequential Analysis, 1985, section 4.5).
+The share `LATER` of the level is reserved for more than `DESIGNED` seeds: half of it for 30 to 60
+seeds, half of the rest for 60 to 120, and so on. Within each range, z is constant and large enough
+even for continuous monitoring (Siegmund, Sequential Analysis, 1985, section 4.5).
 
-If the spread is estimated, z is replaced by the t with the same tail probability (Jennison and
-Turnbull, Group Sequential Methods, 2000, section 11.3).
+If the standard error is estimated, the quantile of t with the same tail probability replaces z
+(Jennison and Turnbull, Group Sequential Methods, 2000, section 11.3).
 """
 
 import math
@@ -31,9 +32,10 @@ Floats = npt.NDArray[np.float64]
 FIRST = 3
 DESIGNED = 30
 STEEPNESS = 0.05
-# The share of the significance level that is reserved for more than DESIGNED seeds. It makes up for
-# the poor variance estimates of few seeds: in steps of 0.05, it is the smallest share for which at
-# most 5 % of the experiments simulated in docs/decisions.md have a wrong verdict.
+# The share of the significance level that is reserved for more than DESIGNED seeds. A larger share
+# gives wider intervals up to DESIGNED seeds, which makes up for poor variance estimates. Of the
+# multiples of 0.05, this is the smallest with which at most 5 % of the experiments simulated in
+# docs/decisions.md have a wrong verdict.
 LATER = 0.55
 _NODES_PER_SD = 3
 
@@ -62,10 +64,10 @@ def reach(n: int, df: float, level: float) -> float:
 
 
 def crossed(zs: Floats) -> float:
-    """Return the chance that the mean leaves [-z, z] in any of several analyses.
+    """Return the probability that a mean is outside [-z, z] in at least one of several analyses.
 
-    There is an analysis after FIRST seeds, after FIRST + 1 seeds, and so on. `zs` holds the z of
-    each analysis in standard errors, of shape (analyses,).
+    The mean is that of independent normal values around 0. There is an analysis after FIRST seeds,
+    after FIRST + 1 seeds, and so on. `zs` has the z of each, in standard errors.
     """
     edges = zs * np.sqrt(np.arange(FIRST, FIRST + len(zs)))
     nodes, weights = _quadrature(edges[0])
@@ -78,7 +80,10 @@ def crossed(zs: Floats) -> float:
 
 
 def _quadrature(edge: float) -> tuple[Floats, Floats]:
-    """Return nodes and weights on [-edge, edge], dense enough for steps of standard deviation 1."""
+    """Return Gauss-Legendre nodes and weights on [-edge, edge].
+
+    They are dense enough to integrate a normal density of standard deviation 1.
+    """
     nodes, weights = _legendre(32 + math.ceil(edge * _NODES_PER_SD))
     return edge * nodes, edge * weights
 
@@ -94,7 +99,8 @@ def _normal(x: Floats, sd: float) -> Floats:
 def _constant(level: float) -> float:
     """Return the factor c of the boundary (see the docstring of this module).
 
-    The chance to cross the boundary on either side is 2 * level * (1 - LATER).
+    With it, the probability of crossing the boundary on either side, with at most DESIGNED seeds,
+    is 2 * level * (1 - LATER).
     """
     shape = (DESIGNED / np.arange(FIRST, DESIGNED + 1)) ** STEEPNESS
     return _solved(lambda c: crossed(c * shape), 2 * level * (1 - LATER))
@@ -102,7 +108,7 @@ def _constant(level: float) -> float:
 
 @cache
 def _late(level: float, doubling: int) -> float:
-    """Return z for m to 2 * m seeds, where m = DESIGNED * 2 ** (doubling - 1)."""
+    """Return z for more than m and at most 2m seeds, where m = DESIGNED * 2 ** (doubling - 1)."""
     share = 2 * level * LATER / 2**doubling
 
     def ever(z: float) -> float:
@@ -113,6 +119,7 @@ def _late(level: float, doubling: int) -> float:
 
 
 def _solved(falls: Callable[[float], float], to: float) -> float:
+    """Return the argument between 1 and 40 at which a falling function has the value `to`."""
     low, high = 1.0, 40.0
     while high - low > 1e-6:
         middle = (low + high) / 2
@@ -132,7 +139,7 @@ class Intervals(NamedTuple):
 
 
 def intersection(analyses: Sequence[Intervals]) -> Intervals:
-    """Return the newest estimates with the intersection of all intervals.
+    """Return the newest estimates, each with the intersection of its intervals in all analyses.
 
     If an intersection is empty, its low end is above its high end.
     """

@@ -43,7 +43,7 @@ def test_versions_are_told_beside_whether_results_differ():
     assert "code: aaa -> bbb" in said
     assert "torch:" not in said
     assert "30 of 30 values with the same seed are equal to the last digit: n" in said
-    assert "No claim that both sweeps judge has another verdict." in said
+    assert "No verdict changed on a claim that both sweeps judge." in said
 
 
 def configured(precision, rates):
@@ -126,8 +126,8 @@ def test_sweeps_that_no_metric_judges_both_are_told_to_share_no_claim():
     other.metric = "test/loss"
     code, said = compared(one, other)
     assert code == 0
-    assert "subword: only the first is judged by this metric" in said
-    assert "test loss (nats per subword): only the second is judged" in said
+    assert "subword: only the first sweep is judged by this metric" in said
+    assert "test loss (nats per subword): only the second sweep is judged" in said
     assert "same verdict" not in said
 
 
@@ -141,7 +141,7 @@ def test_without_shared_seeds_means_are_compared():
 def test_a_claim_that_one_of_them_judges_is_named():
     code, said = compared(sweep(claims=""), sweep(claims=IMPROVES))
     assert code == 0
-    assert re.search(r"fixed_keeps_improving.*: only the second judges it", said)
+    assert re.search(r"fixed_keeps_improving.*: only the second sweep judges it", said)
 
 
 def test_experiments_are_named_in_folders_or_without(tmp_path, capsys):
