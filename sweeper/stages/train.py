@@ -83,7 +83,7 @@ class Executor:
     def refuse_mixing(self, plan: Plan) -> None:
         """Raise UserError if new runs would mix with finished runs of other code.
 
-        Allow the mixture if `hydra.sweeper.retrain` or `accept_mixed_code` is set.
+        Do nothing if `hydra.sweeper.retrain` or `hydra.sweeper.accept_mixed_code` is set.
         """
         if not (self.options.retrain or self.options.accept_mixed_code):
             refuse_mixing(self.other_code(plan))
