@@ -63,7 +63,7 @@ def main(
     try:
         options.faults = Faults()
         if getattr(options, "into", None):
-            options.into = options.into.resolve()  # DIR may be a link
+            options.into = options.into.resolve()  # FOLDER may be a link
             make_directory(options.into, 0o755)  # other users may read this folder
         code = options.command(_console(options.command), options)
         faults = [*options.faults, *damaged(options.outputs)]

@@ -95,7 +95,7 @@ class SizeServer:
     ) -> int:
         """Fork a process for a job. Return the id of the job.
 
-        The queue `exits` has this id, and the methods `exit_code` and `signal` take it.
+        Pass this id to `exit_code` or `signal`. The queue `exits` reports it when the job ends.
 
         Args:
             target: "train" or "prepare".

@@ -18,7 +18,7 @@ def settle_process() -> None:
     gc.set_threshold(100_000)
     os.umask(0o077)  # only the owner may read the files (SECURITY.md)
     os.environ.pop("MPLBACKEND", None)  # figures are drawn to files, not to a window
-    # Some terminals that do not know their width set COLUMNS to 0. rich would print 0 columns.
+    # Some terminals that do not know their width set COLUMNS to 0, which rich would believe.
     if os.environ.get("COLUMNS") == "0":
         del os.environ["COLUMNS"]
     for number, name in enumerate(("stdin", "stdout", "stderr")):

@@ -92,7 +92,7 @@ class Configurations:
                     "`match.where` is false at every point; correct the condition."
                 )
             for own in self.done[arm.name]:
-                # With `pretrainings: one`, all seeds share one pre-training, so fix its seed.
+                # With `pretrainings: one`, all seeds share one pre-training, which has seed 0.
                 seed = 0 if one else own.config["seed"]
                 point = replace(own, config={**own.config, "seed": seed})
                 yield replace(point, once=one)
@@ -153,7 +153,7 @@ class Configurations:
     def _with_sizes(self, points: Sequence[Configuration]) -> Iterator[Configuration]:
         """Yield the points with their sizes. Replace a head size of null by its actual value.
 
-        As a result, the id of a run does not depend on which of the two the config has.
+        As a result, a run has the same id whether the config gives null or this value.
         """
         sizes = self.facts.sizes([point.config for point in points])
         for point, size in zip(points, sizes, strict=True):
@@ -181,7 +181,11 @@ class Configurations:
                 yield child
 
     def _check_child_keys(self, arm: Arm) -> None:
-        """Raise UserError if an arm with a parent sets or sweeps a key that it may not change."""
+        """Raise UserError if an arm with a parent sets or sweeps a key that it may not change.
+
+        Of the config groups, it may choose only `task` and `model/attention`. It may not sweep a
+        key that its parent sweeps.
+        """
         assert arm.parent is not None
         # A child may set these keys, since the command line sets them in the parents as well.
         shared = {*self.command_line.axes, *self.command_line.fixed}
@@ -242,9 +246,9 @@ class Configurations:
             yield point
 
     def _targets(self, match: Match) -> list[_Target]:
-        """Return the targets of a match: the number `match.to`, or the points of this arm.
+        """Return the targets of a match: the number `match.to`, or the points of the arm it names.
 
-        Leave out points that do not meet `match.where`.
+        Leave out points that do not meet the condition `match.where`.
         """
         if isinstance(match.to, int):
             return [_Target(f"{match.to:,}", match.to)]
@@ -268,8 +272,8 @@ class Configurations:
     ) -> bool:
         """Return whether two points differ in a key that the command line sweeps.
 
-        Such points belong to different columns of the grid. So neither is the target or the parent
-        of the other.
+        If so, neither point may be the target or the parent of the other. For example, if the
+        command line sweeps model.layers=2,4, points with 2 layers are matched to 2 layers only.
         """
         swept = self.command_line.axes.keys() & values.keys() & others.keys()
         return any(values[key] != others[key] for key in swept)
@@ -289,7 +293,7 @@ class Configurations:
     def _matched(
         self, point: Configuration, match: Match, target: _Target
     ) -> Configuration:
-        """Return the point with the value of `match.solve` that gives it the target size.
+        """Return the point with the value of `match.solve` that brings it nearest to the target.
 
         Raise UserError if no value brings the size within `match.tolerance` of the target.
         """
@@ -381,7 +385,7 @@ class Configurations:
         parent: Mapping[str, Any],
         given: Collection[str],
     ) -> dict[str, Any]:
-        """Return `config` with the model and the tokenizer of the config `parent`.
+        """Return `config` with the model and the tokenizer of another config, `parent`.
 
         Keep the dropout of `config`, since it has no weights. Also keep its attention and its
         tokenizer settings, if `given` has their keys.
@@ -409,8 +413,8 @@ class Configurations:
     ) -> tuple[RunTemplate, dict[str, Any]]:
         """Compose a template from the command line and the config groups in `settings`.
 
-        Return (template, keys). `keys` has the entries of `settings` that are no config groups. The
-        template does not set them.
+        Return (template, keys). `keys` has the other entries of `settings`, which the template does
+        not set. For {"task": "mnli", "model.heads": 8}, it is {"model.heads": 8}.
         """
         yaml = self.experiment.yaml
         groups = {k: v for k, v in settings.items() if self.composer.is_group(k)}

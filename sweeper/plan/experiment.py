@@ -203,7 +203,7 @@ class Experiment:
 
 
 def check_seeds(seeds: Sequence[Any]) -> None:
-    """Raise UserError unless `seeds`, from the command line, has only valid seeds."""
+    """Raise UserError if `seeds`, from the command line, has an invalid seed."""
     try:
         _SEEDS.validate_python(seeds)
     except ValidationError as problem:

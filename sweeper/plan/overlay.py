@@ -24,7 +24,8 @@ def with_command_line(
         UserError: the command line does one of the following:
 
             - it sets `metric`
-            - it sets a key that an arm solves for, or in which the arms differ
+            - it sets a key in which the arms differ
+            - it sets a key whose value an arm computes to match a size
             - it sweeps a key that must have one value, because claims compare the arms
             - it sets options of tuning, but the experiment is not tuned
     """
@@ -57,9 +58,10 @@ def with_command_line(
 
 
 def _arm(arm: Arm, axes: Mapping[str, list[Any]], fixed: Mapping[str, Any]) -> Arm:
-    """Return a copy of an arm that sweeps `axes` and has the values in `fixed`.
+    """Return a copy of an arm in which the command line overrides `set` and `grid`.
 
-    Both override keys that the arm itself sets or sweeps.
+    The copy sweeps `axes`. It does not set the keys in `fixed`, since each config gets them from
+    the command line. If the arm sweeps such a key, the copy sweeps its single value.
     """
     kept = {key: value for key, value in arm.set.items() if key not in {*axes, *fixed}}
     # The fixed key may be in an axis of several keys, such as "model.heads,model.layers". So keep
@@ -89,7 +91,7 @@ def _refuse_tuning_options(experiment: Experiment, typed: Mapping[str, Any]) -> 
 
 
 def _check_not_solved(experiment: Experiment, typed: Mapping[str, Any]) -> None:
-    """Raise UserError if the command line sets a key that an arm solves for."""
+    """Raise UserError if the command line sets a key that an arm computes, `match.solve`."""
     for arm in experiment.arms.values():
         if arm.match and arm.match.solve in typed:
             raise UserError(

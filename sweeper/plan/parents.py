@@ -64,8 +64,8 @@ def check_start(run: Record, plan: Plan, facts: Facts) -> None:
     """Raise UserError if a run has a parent and cannot start from the weights of the parent.
 
     The parent may be a run of the same plan, or a finished run that `parent=ID` names. Both runs
-    need the same tokenizer and the same keys `model`, except that `model.dropout` and
-    `model.initializer_range` may differ. A model with collaborative attention may start from any
+    need the same tokenizer and the same values of `model.*`, except for `model.dropout` and
+    `model.initializer_range`. A model with collaborative attention may start from a model with any
     attention variant, since it can re-parametrise the weights.
     """
     if run.parent is None:

@@ -176,7 +176,9 @@ def _seeds_given(command_line: CommandLine, template: RunTemplate) -> list[Any] 
     if seeds is not None:
         check_seeds(seeds)
         if "experiment.seeds" in command_line.values and command_line.experiments:
-            raise UserError("seed and experiment.seeds are both set; set one of them.")
+            raise UserError(
+                "seed and experiment.seeds are both set; set only one of them."
+            )
     return seeds
 
 
@@ -267,7 +269,7 @@ def _replaced(
 def _check_results(
     experiment: Experiment, points: Sequence[Configuration], facts: Facts
 ) -> None:
-    """Raise UserError if an experiment names a figure, claim, metric or key that does not exist.
+    """Raise UserError if the figure, a claim, a metric or the x-axis of an experiment is unknown.
 
     This function does not check whether the points can decide a claim (results/judge.py does).
     """

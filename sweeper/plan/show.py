@@ -64,7 +64,8 @@ def print_plan(
         console.print(table)
         if len(shown) < len(rows):
             console.print(
-                f"... and {len(rows) - len(shown)} more points (hydra.verbose=true lists all)"
+                f"... and {plural(len(rows) - len(shown), 'more point')} "
+                "(hydra.verbose=true lists all)"
             )
     used = sum(
         uses > 1 for uses in Counter(point.run for point in plan.points).values()

@@ -117,7 +117,7 @@ def check_claims(plan: Plan, until: Sequence[str] = ()) -> None:
 
 @dataclass(frozen=True)
 class Round:
-    """A round of seeds to train.
+    """A round of training. All rounds but the first add seeds to points.
 
     Attributes:
         plan: all points and runs, including those of earlier rounds.

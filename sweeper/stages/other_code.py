@@ -133,7 +133,11 @@ def in_words(
             what = "They are trained again. Their old results stay in runs/<id>/attempts/<number>."
         yield f"{found.words()}. {what}"
     if found.begun:
-        how = "start again from step 0" if retrain else "continue from a checkpoint"
+        how = (
+            "start again from step 0"
+            if retrain
+            else "continue from the last checkpoint, if there is one"
+        )
         runs = plural(len(found.begun), "unfinished run")
         yield f"{_files(found.begun)} changed: {runs} will {how}."
     if found.unknown:

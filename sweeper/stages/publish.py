@@ -23,8 +23,8 @@ from sweeper.store.errors import Faults, UserError, as_typed, sanitize
 from sweeper.store.numbers import plural
 from sweeper.store.plans import newest, stem
 
-PAGE_S = 30.0  # seconds
-PAGE_SHARE = 0.01
+PAGE_S = 30.0  # write the report page at most once in this many seconds
+PAGE_SHARE = 0.01  # writing it may take at most this share of the CPU time of the runs
 OWN_GRID = "-m model.heads=4,8,16 model.head_size=8,32 seed=0,1,2"
 
 
@@ -32,9 +32,10 @@ OWN_GRID = "-m model.heads=4,8,16 model.head_size=8,32 seed=0,1,2"
 class LivePage(ExitStack):
     """A writer that updates the report page in the background while runs train.
 
-    Call `tick` often. It writes the page at most every PAGE_S seconds, and takes at most PAGE_SHARE
-    of the CPU time of the runs. If a signal or an error stops the sweep, the page is written once
-    more. If the sweep ends normally, `print_everything` writes the final page.
+    Call `tick` at each poll. The page is written at most every PAGE_S seconds, so rarely that
+    writing takes at most PAGE_SHARE of the CPU time of the runs. If a signal or an error stops the
+    sweep, the page is written once more. If the sweep ends normally, `print_everything` writes the
+    final page.
 
     Attributes:
         outputs: the outputs folder.
@@ -73,7 +74,7 @@ class LivePage(ExitStack):
         self._due = time.monotonic() + max(PAGE_S, pause)
 
     def _end(self, error: type[BaseException] | None, *_: object) -> None:
-        """Write the page once more if the sweep was stopped."""
+        """Write the page once more if a signal or an error stopped the sweep."""
         if error:
             self._writer.shutdown()
             self.write(refresh_s=None)

@@ -118,7 +118,7 @@ def sweep(
 
 
 def _check_options(options: SweepOptions, plan: Plan) -> None:
-    """Raise UserError if options exclude each other, or if a claim can never be decided."""
+    """Raise UserError if options do not fit each other, or if a claim can never be decided."""
     if options.plan_only and (options.decide or options.retrain):
         raise UserError(
             "hydra.sweeper.plan_only cannot be combined with hydra.sweeper.decide or "
@@ -150,7 +150,10 @@ def _first_stage(plan: Plan, process: SizeServer, store: RunStore) -> Tuning | U
 
 
 def _backend(plan: Plan, process: SizeServer, launcher: str, options: Any) -> Backend:
-    """Return the backend with the name `launcher`, ready for the runs of a plan."""
+    """Make the backend that `launcher` names, for the runs of a plan.
+
+    `options` is the section `hydra.launcher`.
+    """
     configs = [run.config for run in plan.runs.values()]
     make = registry.function(registry.BACKENDS, launcher, "hydra/launcher", "backend")
     context = BackendContext(

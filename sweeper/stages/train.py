@@ -1,4 +1,4 @@
-"""Write the records of the runs of a plan, prepare their data, and train them."""
+"""Train the runs of a plan, after writing their records and preparing their data."""
 
 import secrets
 import signal
@@ -200,8 +200,9 @@ class Executor:
     def _begin_anew(self, plan: Plan, left: Sequence[str]) -> None:
         """Reset the runs of `left` that other code trained, so that they start from step 0.
 
-        `left` has parents before children. Reset children first, so that a sweep that is killed
-        halfway can be repeated: the remaining children are found by the old result of their parent.
+        `left` has parents before children. Reset children before parents, because the old result
+        of a parent may be the only sign that a child needs a reset. Otherwise, if this sweep were
+        killed halfway, the next sweep would miss such children.
         """
         # Hold the lock, so that no other sweep with this option trains a run in between.
         with changing_plans(plan.outputs):
@@ -277,7 +278,7 @@ def freeze(
 
     Args:
         plan: the plan.
-        store: the runs in the outputs folder of the plan.
+        store: the store of the runs in the outputs folder of the plan.
         estimate: the expected seconds of training, by run id. 0 means unknown and is not written.
         rounds: the rounds of `hydra.sweeper.decide` that came before this plan.
     """

@@ -48,14 +48,14 @@ from sweeper.store.runs import RunStore
 
 @dataclass(frozen=True)
 class Search:
-    """The trials of one experiment so far.
+    """The set of trials planned so far for one experiment. `following` adds the next trials.
 
     Attributes:
         tune: the section `tune` of the experiment, including values added to its ranges so far.
         most: the largest number of values to which the range of each key may grow.
         seeds: the number of seeds of each trial with several seeds. A trial is a point with one
             combination of values. `_trial` makes the keys.
-        exhaustive: the arms of which every point is tuned. Of the other arms, only the smallest and
+        exhaustive: the arms in which every point is tuned. In the other arms, only the smallest and
             the largest model are tuned.
     """
 
@@ -66,7 +66,7 @@ class Search:
 
     @classmethod
     def of(cls, tune: Tune) -> Search:
-        """Return the search before its first trial."""
+        """Return the first search: every combination of values in `tune.grid`, with one seed."""
         return cls(tune, {key: len(own) + tune.grow for key, own in tune.grid.items()})
 
     def following(self, table: Table) -> Search:
@@ -123,10 +123,10 @@ class Search:
         return [key for key, own in self.tune.grid.items() if at_end(own, values[key])]
 
     def _grown(self, best: Sequence[Mapping[str, Any]]) -> Search:
-        """Return the search with one more value in a range whose end occurs in `best`.
+        """Return the search with one value added to a range, for all arms.
 
-        `best` has the best values of each tuned point. Return `self` if no range grows. All arms
-        try the new value.
+        The range is one whose smallest or largest value is in `best`, which has the best values of
+        each tuned point. Return `self` if there is no such range, or if it may not grow further.
         """
         for key, values in self.tune.grid.items():
             for one in best if len(values) < self.most[key] else ():
@@ -254,7 +254,7 @@ def _configurations(
     sizes = facts.sizes([point.config for point in found])
     for point, size in zip(found, sizes, strict=True):
         if size != point.size:
-            # The plan has already stated the sizes and the cost of the judged runs.
+            # Refuse such keys, since the sizes and costs in the printed plan would be wrong.
             raise invalid_value(
                 "experiment.tune.grid",
                 list(tune.grid),
@@ -266,7 +266,7 @@ def _configurations(
 
 @dataclass
 class Tuning:
-    """The tuning of a plan.
+    """The stage of a sweep that tunes hyperparameters. `choose` trains the trials.
 
     Attributes:
         plan: the judged runs before tuning.
@@ -289,7 +289,8 @@ class Tuning:
         """Return the tuning of a plan, as far as finished trials on disk have advanced it.
 
         Raises:
-            UserError: a value in `tune.grid` is invalid, or the metric `tune.by` is unknown.
+            UserError: a value in `tune.grid` is invalid, the metric `tune.by` is unknown, or all
+                trials of a point diverged.
         """
         searches = {
             name: Search.of(one.tune)
@@ -410,10 +411,10 @@ class Tuning:
         )
 
     def _following(self, name: str, table: Table) -> Search:
-        """Return the search of the experiment `name` with the next trials, given its finished ones.
+        """Return the search of the experiment `name` with the next trials added.
 
-        If a value added to a range makes a config invalid, leave it out, and let no range grow
-        again.
+        `table` has the results of its trials so far. If a value added to a range makes a config
+        invalid, leave the value out, and let no range grow again.
         """
         search = self.searches[name]
         following = search.following(table)
