@@ -131,7 +131,7 @@ REMOVED = {
     "hydra.sweeper.on_oom": "write trainer.micro_batches=auto",
     "hydra.sweeper.pilot": "train two seeds with seed=0,1, and then run `python -m sweeper decide`",
     "arms.*.seeds": "leave it out; all arms of an experiment have the same seeds",
-    "tune.steps": "leave it out; trials train all steps, as short ones favour high learning rates",
+    "tune.steps": "leave it out; all trials train in full, since short ones favour high rates",
     "tune.halving": "leave it out, since each trial trains all steps",
     "tune.transfer": "leave it out, since each arm's smallest and largest model are tuned",
     "tune.per": "leave it out, since each arm's smallest and largest model are tuned first",

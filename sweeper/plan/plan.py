@@ -19,7 +19,9 @@ from sweeper.plan.facts import Size
 from sweeper.store.records import Record
 
 Rounds = Sequence[Mapping[str, Any]]
-"""The seeds and verdicts of earlier rounds of `hydra.sweeper.decide`, as plain data."""
+"""The earlier rounds of `hydra.sweeper.decide`, as plain data.
+
+Each round has the form {"seeds_judged": {run id of a point's first seed: number of seeds}}."""
 
 
 @dataclass(frozen=True)
