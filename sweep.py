@@ -6,11 +6,11 @@
     python sweep.py -m experiment=fig1 hydra.sweeper.dry_run=true      print the plan only
     python sweep.py --config-dir DIR -m experiment=mine                use your own yaml files
 
-If you repeat a command, it continues where it stopped. conf/ contains all keys with comments.
+If you repeat a command, it continues where it stopped. The yaml files in conf/ list all keys, with
+comments.
 
-Hydra reads the overrides of the command line. This file is stop 1 of the road through the code in
-CONTRIBUTING.md. Read sweeper/stages/sweep.py next, which passes the overrides to
-sweeper/plan/planner.py.
+This file is stop 1 of the road through the code in CONTRIBUTING.md. It lets Hydra parse the command
+line. Read sweeper/stages/sweep.py next, which passes the overrides to sweeper/plan/planner.py.
 """
 
 import gc
@@ -34,18 +34,23 @@ except ModuleNotFoundError as missing:
     exit_without_package(missing)
 
 # Hydra rejects a folder with an umlaut, a parenthesis or a leading ~, unless it is in quotes. So
-# `run` adds the quotes, and the planner expands ~. Lists, interpolations and escapes stay as they
-# are.
-PLAIN = r"\w./:@%+?|* -"  # characters that need no quotes
+# `run` adds the quotes, and the planner expands ~. A value with a comma, `$` or a backslash gets no
+# quotes, since it may be a list, an interpolation or an escape.
+PLAIN = r"\w./:@%+?|* -"  # characters that Hydra accepts without quotes
 FOLDER = re.compile(
     rf"(data\.root|paths\.outputs)=(?!['\"])([^$,\\]*[^$,\\{PLAIN}][^$,\\]*)", re.ASCII
 )
 
 
 def run(arguments: list[str]) -> None:
-    """Run a sweep, or one of Hydra's other modes such as --help. A single run is a sweep, too."""
+    """Run a sweep, or only print what a flag such as --help asks for.
+
+    Args:
+        arguments: the command line, without the name of the program. It may lack `-m`, because a
+            single run is a sweep, too.
+    """
     settle_process()
-    os.environ |= SINGLE_THREADED | os.environ  # variables that the user has set stay
+    os.environ |= SINGLE_THREADED | os.environ  # keep variables that are set
     refuse_arguments(arguments)
     arguments = [
         folder_override(*match.groups()) if (match := FOLDER.fullmatch(one)) else one
@@ -63,9 +68,10 @@ def run(arguments: list[str]) -> None:
     for folder in (ROOT / "conf", *map(Path, folders)):
         check_yaml(folder)
 
-    # Hydra first composes a config without the experiment, and with only one of several models. It
-    # rejects an override of a key that this config lacks, unless the override begins with "++". So
-    # insert "++" here. The planner checks these keys later.
+    # Hydra first composes a config without the experiment, and ignores the values of a swept
+    # `model=decoder,encoder`. It rejects an override of a key that this config lacks, unless the
+    # override begins with "++". So insert "++" for keys of experiments and models. The planner
+    # checks these keys later.
     several = any(re.match("model=.*,", one) for one in arguments)
     free = ("experiment.", "model." if several else "model.options.")
     arguments = [f"++{one}" if one.startswith(free) else one for one in arguments]
@@ -73,7 +79,7 @@ def run(arguments: list[str]) -> None:
         argument.partition("=")[0] for argument in arguments if argument.startswith("-")
     }
 
-    # With other flags, such as --cfg or --help, Hydra does not sweep. Then change no arguments.
+    # Change only the arguments of a sweep. With other flags, such as --help, Hydra does not sweep.
     if flags <= SWEEPS:
         # Hydra rejects overrides on both sides of a flag, so move the flags to the front.
         pairs = [*pairwise(["", *arguments])]  # (argument before it, argument)
@@ -100,9 +106,10 @@ def run(arguments: list[str]) -> None:
 
     @hydra.main(config_path="conf", config_name="config", version_base="1.3")
     def main(_: object) -> None:
-        """Let Hydra parse the command line and call the sweeper in hydra_plugins/."""
+        """Raise AssertionError, since Hydra calls the sweeper in hydra_plugins/ instead."""
         raise AssertionError(
-            "Hydra called the task function instead of the sweeper; report this with your command."
+            "Hydra called the task function instead of the sweeper. This is a bug in Headroom; "
+            "report it with your command."
         )
 
     main()

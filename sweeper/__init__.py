@@ -1,1 +1,1 @@
-"""Plans sweeps, schedules their runs, and judges and draws the results. Never imports torch."""
+"""Plan sweeps, train their runs, and judge and draw the results, without importing torch."""

@@ -33,14 +33,14 @@ try:
 except ModuleNotFoundError as missing:
     exit_without_package(missing)
 
-# Import rich only where it is used, since a machine that only trains may not have it.
+# Import rich only in the commands that print with it, since a machine that only trains may lack it.
 if TYPE_CHECKING:
     from sweeper.stages.terminal import Terminal
 
 Command = Callable[[Any, argparse.Namespace], int | None]
 """A function that executes a command. Its arguments are the console and the parsed options.
 
-It returns the exit code. None means 0."""
+It returns the exit code, or None for 0. Its docstring is the help of the command."""
 
 
 def main(
@@ -63,7 +63,7 @@ def main(
     try:
         options.faults = Faults()
         if getattr(options, "into", None):
-            options.into = options.into.resolve()  # it may be a link
+            options.into = options.into.resolve()  # FOLDER may be a link
             make_directory(options.into, 0o755)  # other users may read this folder
         code = options.command(_console(options.command), options)
         faults = [*options.faults, *damaged(options.outputs)]
@@ -102,10 +102,9 @@ def _console(command: Command) -> Terminal | None:
 def train(_: None, options: argparse.Namespace) -> int:
     """Train all planned runs of the outputs folder that are not done, on this machine.
 
-    Parents start before their children, and long runs before short ones. Ctrl-C and SIGTERM save
-    and stop all running runs. To continue, repeat the command. The
-    command needs torch, pytorch-lightning,
-    numpy, tokenizers and pydantic, and no network.
+    Long runs start first. A run that starts from the weights of another run waits for that run.
+    Ctrl-C and SIGTERM save and stop the runs in training. To continue, repeat the command. It needs
+    torch, pytorch-lightning, numpy, tokenizers and pydantic, but no network.
     """
     from sweeper.run.unfinished import train as train_unfinished
 
@@ -117,10 +116,10 @@ def train(_: None, options: argparse.Namespace) -> int:
 
 
 def status(console: Terminal, options: argparse.Namespace) -> int:
-    """Print which runs are running, done or failed, and why.
+    """Print how many runs are new, running, done or failed, and why runs failed.
 
-    The command counts the runs of each experiment's newest plan, and lists the runs that are
-    neither new nor done.
+    The command counts the runs of each experiment, as the newest sweep planned them. Below, it
+    lists the runs that are neither new nor done.
     """
     from sweeper.cli.status import lines, print_status, watch
 
@@ -139,8 +138,8 @@ def collect(console: Terminal, options: argparse.Namespace) -> None:
     """Write the table of each experiment and judge its claims.
 
     The command reads all records again. It writes DIR/tables/<experiment>.csv, .json and
-    .claims.json. For tables of the paper it also writes .printed.txt, .printed.csv and
-    .printed.tex.
+    .claims.json. For experiments that reproduce a table of the paper, it also writes .printed.txt,
+    .printed.csv and .printed.tex.
     """
     from sweeper.stages.publish import collect_and_judge, print_tables, relative_path
 
@@ -155,8 +154,8 @@ def collect(console: Terminal, options: argparse.Namespace) -> None:
 def draw(console: Terminal, options: argparse.Namespace) -> None:
     """Draw the figures of each experiment from its records.
 
-    The command writes DIR/figures/<experiment>.pdf, .png and .svg. The same records give the same
-    bytes.
+    The command writes DIR/figures/<experiment>.pdf, .png and .svg. The same records always give
+    the same files, byte for byte.
     """
     from sweeper.results.collect import collect, write_tables
     from sweeper.results.figures import write_figures
@@ -170,8 +169,8 @@ def draw(console: Terminal, options: argparse.Namespace) -> None:
 def report(console: Terminal, options: argparse.Namespace) -> None:
     """Write one HTML page with all results, to read or to share.
 
-    The page is DIR/report.html. It has states, verdicts, figures, training curves, sortable tables
-    and provenance, and needs no other file and no network.
+    The page is DIR/report.html. It shows the states of runs, verdicts, figures, training curves,
+    sortable tables, and how the results were made. It needs no other file and no network.
     """
     from sweeper.results.report.page import write_report
     from sweeper.stages.publish import collect_and_judge
@@ -185,10 +184,10 @@ def report(console: Terminal, options: argparse.Namespace) -> None:
 
 
 def forget(console: Terminal, options: argparse.Namespace) -> int:
-    """Remove a run, or the results of an experiment, after listing them and asking.
+    """Remove a run, or an experiment with its runs, after listing the files and asking.
 
-    Runs that another plan uses are kept, unless you name the run itself. Nothing is removed while a
-    sweep that needs the runs is training.
+    If you remove an experiment, runs that another experiment uses are kept. Nothing is removed
+    while a sweep that needs the runs is training.
     """
     from sweeper.cli.forget import forget as remove
 
@@ -198,8 +197,8 @@ def forget(console: Terminal, options: argparse.Namespace) -> int:
 def decide(console: Terminal, options: argparse.Namespace) -> None:
     """Print what deciding each claim would cost, in seeds, runs and device time.
 
-    The command trains nothing. The estimates assume the differences and spreads that were measured
-    so far.
+    The command trains nothing. It assumes that the differences between arms and the spread between
+    seeds stay as measured so far.
     """
     from sweeper.results.collect import collect
     from sweeper.results.summary import print_prices
@@ -213,8 +212,8 @@ def decide(console: Terminal, options: argparse.Namespace) -> None:
 def compare(console: Terminal, options: argparse.Namespace) -> int:
     """Print the differences between two sweeps, and the claims whose verdict changed.
 
-    Each SWEEP is an outputs folder, an experiment such as fig1, or an experiment in another folder,
-    such as FOLDER/fig1. The exit code is 1 if a verdict changed.
+    Each SWEEP is an outputs folder, the name of an experiment in DIR, such as fig1, or an
+    experiment in another folder, such as FOLDER/fig1. The exit code is 1 if a verdict changed.
     """
     from sweeper.results.compare import compare as print_differences
 
@@ -224,10 +223,12 @@ def compare(console: Terminal, options: argparse.Namespace) -> int:
 def judge(console: Terminal, options: argparse.Namespace) -> int:
     """Judge scores from a CSV file, whether a sweep or another program wrote it.
 
-    The file has the columns arm (or point), seed and value, and may have metric, flops and seconds.
-    Each arm is compared with the baseline. If a sweep wrote the table, its claims are judged, and
-    you need no options. The exit code is 3 if a verdict is undecided, else 1 if none is supported,
-    else 0. It is 2 if the input is wrong. docs/judging.md has examples.
+    If a sweep wrote the file, its claims are judged, and you need no options. A file of your own
+    has the columns arm (or point), seed and value, and may have metric, flops and seconds. For it,
+    --better is required, and each arm is compared with the baseline. docs/judging.md has examples.
+
+    The exit code is 3 if a verdict is undecided, else 1 if none is supported, else 0. It is 2 if
+    the input is wrong.
     """
     from dataclasses import asdict
 
@@ -240,8 +241,10 @@ def judge(console: Terminal, options: argparse.Namespace) -> int:
         for name in ("margin", "baseline", "history"):
             value = getattr(options, name)
             if value is not None and options.scores.with_suffix(".json").is_file():
-                expected = "no such option for the table of a sweep, whose experiment has its terms"
-                remedy = "leave it out, or judge the rows as scores with --better"
+                expected = "no such option for a table that a sweep wrote"
+                remedy = (
+                    "leave it out, or add --better to judge the rows as plain scores"
+                )
                 raise invalid_value(f"--{name}", value, expected, remedy)
         table = scores.table_with_claims(options.scores)
         verdicts, notes = verdicts_on(table), standing(table)
@@ -269,8 +272,8 @@ def dashboard(console: Terminal, options: argparse.Namespace) -> None:
     """Show the experiments in Weights & Biases, as a saved view with their results.
 
     The command uploads the table, figures and verdicts of each experiment to the project that the
-    runs are mirrored to. It saves a view of the project, and prints its URL. It needs an API key
-    and pip install "wandb-workspaces>=0.4.13" (docs/wandb.md).
+    runs are mirrored to. Then it saves a view of the project and prints the URL of the view. It
+    needs an API key and pip install "wandb-workspaces>=0.4.13" (docs/wandb.md).
     """
     from sweeper.results.dashboard import publish_dashboard
     from sweeper.stages.publish import collect_and_judge
@@ -290,7 +293,7 @@ class Parser(argparse.ArgumentParser):
 
 
 Arguments = dict[str, dict[str, Any]]
-"""The arguments of a command: each name, and the keywords to pass to argparse's `add_argument`."""
+"""The arguments of a command. Each name maps to keywords for argparse's `add_argument`."""
 
 
 def _flag(about: str) -> dict[str, Any]:
@@ -301,7 +304,7 @@ EXPERIMENTS: Arguments = {
     "experiments": {
         "nargs": "*",
         "metavar": "experiment",
-        "help": "the experiments (default: all that were planned)",
+        "help": "the names of experiments (default: all experiments in DIR)",
     }
 }
 PUBLISHED: Arguments = {
@@ -310,7 +313,7 @@ PUBLISHED: Arguments = {
         "dest": "into",
         "type": Path,
         "metavar": "FOLDER",
-        "help": "write to this folder instead of DIR, readable by others",
+        "help": "write to this folder instead of DIR; other users may read it",
     },
 }
 JSON: Arguments = {"--json": _flag("print JSON")}
@@ -319,13 +322,13 @@ COMMANDS: dict[Command, Arguments] = {
         "--slots": {
             "type": int,
             "metavar": "N",
-            "help": "the number of runs to train at the same time (default: all that fit)",
+            "help": "train at most this many runs at the same time (default: as many as fit)",
         },
         "--jobs-per-device": {
             "type": int,
             "default": 1,
             "metavar": "N",
-            "help": "the number of runs that share one GPU (default: %(default)s)",
+            "help": "let at most this many runs share one GPU (default: %(default)s)",
         },
     },
     status: {
@@ -354,11 +357,11 @@ COMMANDS: dict[Command, Arguments] = {
         },
         "--better": {
             "metavar": "lower|higher",
-            "help": "which scores are better; for several metrics, loss=lower,accuracy=higher",
+            "help": "which scores are better; for several metrics: loss=lower,accuracy=higher",
         },
         "--margin": {
             "metavar": "1%",
-            "help": "the largest difference that counts as equal",
+            "help": "the largest difference that does not matter, such as 1%% or 0.01",
         },
         "--pair": {
             "default": "seed",
@@ -372,8 +375,7 @@ COMMANDS: dict[Command, Arguments] = {
         "--history": {
             "type": Path,
             "metavar": "PAST.csv",
-            "help": "scores of earlier comparisons, from which to estimate the spread between "
-            "seeds",
+            "help": "scores of earlier comparisons, to estimate the spread between seeds",
         },
         **JSON,
     },
@@ -384,7 +386,7 @@ COMMANDS: dict[Command, Arguments] = {
         **EXPERIMENTS,
         "--project": {
             "metavar": "ENTITY/PROJECT",
-            "help": "the project (default: the one that the runs are mirrored to)",
+            "help": "the project to upload to (default: the project that the runs are mirrored to)",
         },
         "--offline": _flag(
             "write to DIR/wandb for a later `wandb sync`; needs no API key and saves no view"
@@ -399,7 +401,7 @@ REMOVED = {
     "merge": "copy the outputs folder back, as docs/clusters.md shows",
     "bundle": f"zip the outputs folder; {as_typed('collect')} judges its records again",
     "archive": "zip the outputs folder, and unzip it before you run a command on it",
-    "squad": "give a run's predictions.json, in its attempt's folder, to evaluate-v1.1.py of SQuAD",
+    "squad": "run SQuAD's evaluate-v1.1.py on predictions.json in the folder of a run's attempt",
     "--effect": "leave it out, since costs assume the difference that was measured so far",
 }
 """Commands and options that earlier versions had, and what to do instead."""
@@ -419,12 +421,13 @@ def _parser(program: str) -> argparse.ArgumentParser:
     train = as_typed("sweep")
     epilog = f"To train: {train} -m experiment=fig1; {train} --help says more."
     parser = Parser(prog=program, description=__doc__, epilog=epilog)
-    # A copy of the code on another machine has no version, so look it up only when it is asked for.
+    # Look up the version only for --version, since the copy of the code in outputs/code has none.
     about = "print the version and stop"
     parser.add_argument("--version", action="store_true", help=about)
     commands = parser.add_subparsers(required=True, metavar="command")
     if program == "headroom":
-        # Only list these commands in the help. headroom_attention/__main__.py executes them.
+        # These parsers only list the commands in the help. headroom_attention/__main__.py executes
+        # the commands.
         about = "plan and train a sweep, as python sweep.py does"
         commands.add_parser("sweep", help=about)
         about = "write a run's model as a folder for Hugging Face's transformers"

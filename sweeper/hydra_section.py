@@ -1,8 +1,8 @@
-"""Schemas for two parts of Hydra's own config section: the sweeper and the launchers.
+"""Schemas for the config sections `hydra.sweeper` and `hydra.launcher`.
 
 A schema is a dataclass. The yaml of the sweeper and of each launcher names its schema, so that
-Hydra refuses unknown keys and wrong types. The parts of the section that name code are read-only,
-so that no override can make Hydra call other code.
+Hydra refuses unknown keys and wrong types. The parts of the section `hydra` that name code to call
+are read-only, so that no override can make Hydra call other code.
 """
 
 import sys
@@ -35,7 +35,10 @@ class _Schema(SweepOptions):
 
 
 def declare() -> None:
-    """Register the schemas with Hydra. Call this before composing a config."""
+    """Register the schemas with Hydra, and turn Hydra's logging off.
+
+    Call this before composing a config.
+    """
     store = ConfigStore.instance().store
     store(group="schema/sweeper", name="headroom", node=_Schema)
     for name in registry.names(registry.BACKENDS):
@@ -69,7 +72,7 @@ def composer(conf: Path = CONF, config_dir: str | None = None) -> Composer:
         config_dir: a folder to add to the search path, as Hydra's flag `--config-dir` does.
 
     Raises:
-        UserError: a yaml file is too large.
+        UserError: a yaml file has too many values or levels.
     """
     declare()
     for folder in (conf, *([Path(config_dir)] if config_dir else [])):

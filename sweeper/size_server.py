@@ -1,9 +1,9 @@
 """The client of the size server, a process that imports torch on behalf of the sweeper.
 
 The sweeper never imports torch. It sends questions to `python -m tasks.size_server`, each as one
-line of JSON. For example, a question asks for the size of a model, or for facts about the data of a
-config. Another question tells the server to fork a job: a process that trains a run or prepares its
-data. Forked jobs start fast, since the server has imported torch already.
+line of JSON. Most questions ask for the size of a model, or for facts about the data of a config.
+The question "fork" makes the server start a job: a process that trains a run or prepares its data.
+Forked jobs start fast, since the server has already imported torch.
 """
 
 import itertools
@@ -24,21 +24,21 @@ from typing import Any
 from sweeper.store.errors import UserError
 from sweeper.store.registry import ROOT
 
-# Numeric libraries read these variables when they are loaded. With more than one thread each,
-# parallel jobs slow each other down.
+# Give each job one thread, because parallel jobs with more threads slow each other down. Numeric
+# libraries read these variables when they are loaded.
 SINGLE_THREADED = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
-# After this many seconds without an answer, send SIGCONT, since a signal may have stopped the
-# server.
+# After this many seconds without an answer, send SIGCONT to the server, since Ctrl-Z or SIGSTOP may
+# have stopped it.
 CONTINUE_S = 2.0
 UNKNOWN = -1  # the reported exit code of a job if the server ended before the job
 
 Answers = dict[int, Future[dict[str, Any]]]
-"""The answers that clients wait for, by the id of the question."""
+"""The futures of answers that have not arrived yet, keyed by the id of the question."""
 
 
 class Gone(UserError):
@@ -46,21 +46,21 @@ class Gone(UserError):
 
     def __init__(self) -> None:
         super().__init__(
-            "the process that builds the models (tasks.size_server) ended; read its last lines "
-            "above for the reason."
+            "the process that builds the models (tasks.size_server) ended; read the reason in its "
+            "output above."
         )
 
 
 class SizeServer:
     """A client of the size server. It starts the server with the first question.
 
-    Close it at the end, for example with `contextlib.closing`.
+    Call `close` at the end, for example with `contextlib.closing`.
 
     Attributes:
-        code: the folder with the code that the next server executes.
-        exits: a queue with a pair (id, exit code) for each job that ended. The id is the one that
-            `fork` returned. If the server ends, its running jobs get the exit code UNKNOWN and may
-            continue to run.
+        code: the folder with the code that the server executes. A change takes effect when the
+            server is started again.
+        exits: a queue that receives a pair (job id, exit code) when a job ends. If the server ends
+            first, its jobs are reported with the exit code UNKNOWN, although they may still run.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class SizeServer:
         Raise Gone if the server ends before it has answered all of them.
         """
         waiting = [self._send(question) for question in questions]
-        # If Ctrl-Z or SIGSTOP has stopped the server, the sweep would wait for ever.
+        # Without SIGCONT, the sweep would wait for ever for a server that a signal has stopped.
         while wait(waiting, CONTINUE_S).not_done:
             if self._process is not None:
                 self._process.send_signal(signal.SIGCONT)
@@ -93,7 +93,9 @@ class SizeServer:
     def fork(
         self, target: str, argument: Path, *, environment: Mapping[str, str], log: Path
     ) -> int:
-        """Fork a process for a job. Return the job's id, for `exits`, `exit_code` and `signal`.
+        """Fork a process for a job. Return the id of the job.
+
+        Pass this id to `exit_code` or `signal`. The queue `exits` reports it when the job ends.
 
         Args:
             target: "train" or "prepare".
@@ -114,7 +116,7 @@ class SizeServer:
         try:
             [answer] = self.ask([question])
         except Gone:
-            # The next question starts a new server.
+            # The server has ended. Asking again starts a new one.
             [answer] = self.ask([question])
         if "error" in answer:
             raise UserError(str(answer["error"]))
@@ -161,7 +163,7 @@ class SizeServer:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, **SINGLE_THREADED},
-                start_new_session=True,  # Ctrl-C then reaches only the sweep, which signals jobs
+                start_new_session=True,  # so that Ctrl-C reaches only the sweep, which stops jobs
             )
             self._answers = {}
             known = (self._process, self._answers)
@@ -169,7 +171,7 @@ class SizeServer:
         return self._process
 
     def _listen(self, process: subprocess.Popen[str], answers: Answers) -> None:
-        """Read the messages of a server until it ends. Put them into `answers` and `exits`."""
+        """Read the messages of a server until it ends. Resolve `answers`, and fill `exits`."""
         assert process.stdout is not None
         jobs = set()
         with process.stdout as lines:
@@ -200,5 +202,5 @@ def _parsed(line: str) -> dict[str, Any]:
 
 @cache
 def size_server() -> SizeServer:
-    """Return the size server of this process."""
+    """Return the one client of the size server that this process uses."""
     return SizeServer()

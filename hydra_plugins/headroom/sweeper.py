@@ -1,4 +1,4 @@
-"""Headroom's plugins for Hydra: a sweeper, and a search path for the yaml files of packages."""
+"""Headroom's plugins for Hydra: a sweeper, and a search path with yaml files of other packages."""
 
 # Do not add `from __future__ import annotations` here. It fails, because Hydra executes this file
 # before adding it to sys.modules.
@@ -15,10 +15,10 @@ from omegaconf import DictConfig, OmegaConf
 
 
 class HeadroomSweeper(Sweeper):
-    """A sweeper that passes the command line and Hydra's config loader to `sweeper.sweep`."""
+    """A plugin that passes the overrides and Hydra's config loader to `sweeper.stages.sweep`."""
 
     def __init__(self, **options: Any) -> None:
-        """Ignore the options of `hydra.sweeper`, which `sweep` reads from the config."""
+        """Ignore `options`. The method `sweep` reads `hydra.sweeper` from the config."""
 
     def setup(
         self,
@@ -52,7 +52,8 @@ class HeadroomSweeper(Sweeper):
 
         assert self.config is not None
         section = self.config.hydra
-        # Hydra has already set the levels of the loggers that hydra.verbose names.
+        # For hydra.verbose, Hydra has set the levels of loggers, but has added no handler, since
+        # hydra_section.py turns Hydra's logging off.
         if section.verbose:
             logging.basicConfig()
         try:
@@ -60,8 +61,8 @@ class HeadroomSweeper(Sweeper):
                 arguments,
                 composer=Composer(self.loader, section.job.config_name),
                 options=cast(SweepOptions, OmegaConf.to_object(section.sweeper)),
-                # The name chooses a backend of Headroom (sweeper/run/backends). Backends are not
-                # launchers of Hydra, so Hydra must not instantiate them.
+                # Pass the name instead of an object that Hydra instantiates, because Headroom's
+                # backends (sweeper/run/backends) are not launchers of Hydra.
                 launcher=section.runtime.choices["hydra/launcher"],
                 launcher_options=OmegaConf.to_object(section.launcher),
                 verbose=bool(section.verbose),
@@ -73,7 +74,10 @@ class HeadroomSweeper(Sweeper):
 
 
 class InstalledConfigs(SearchPathPlugin):
-    """A plugin that adds the yaml files of packages to Hydra (entry points `headroom.conf`)."""
+    """A plugin that adds folders of yaml files to Hydra's search path.
+
+    Installed packages name their folders in the entry points `headroom.conf`.
+    """
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         from sweeper.store.registry import folders_of_conf

@@ -1,1 +1,1 @@
-"""The commands of `python -m sweeper`. Training sweeps start with sweep.py instead."""
+"""The commands `forget` and `status` of `python -m sweeper`, and the set-up of a process."""

@@ -36,17 +36,17 @@ Plan = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class _Removal:
-    """The runs, files and plans to remove.
+    """The runs and files to remove, and the plans to change.
 
     Attributes:
         runs: the ids of the runs to remove.
         files: the files and folders to remove.
-        plans: the plans to rewrite, without the experiment. A plan that has no experiment left is
-            removed.
-        related: the runs of every plan that needs a removed run. While one of these runs is in
-            training, nothing is removed, since its sweep may need the removed run.
-        forgotten: the plans of the removed experiment, without other experiments. They are appended
-            to `history.jsonl`.
+        plans: the plans of the experiment to remove, without this experiment. They replace the
+            stored plans. A plan without any experiment is removed.
+        related: the runs of every plan that needs a run to remove. While one of them is in
+            training, nothing is removed, since its sweep may still need the run.
+        forgotten: the plans of the experiment to remove, without other experiments. They are
+            appended to `history.jsonl`.
     """
 
     runs: Sequence[str]
@@ -57,11 +57,11 @@ class _Removal:
 
 
 def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
-    """Remove an experiment or a run, after asking the user. Return whether it was removed.
+    """Remove an experiment or a run, after asking the user. Return False if the user declines.
 
-    If `name` is an experiment, remove its plans, tables and figures, and the runs that no other
-    plan uses. If `name` is a run, remove only that run, even if plans use it. In both cases, also
-    remove the folders in which W&B stores the removed runs.
+    If `name` is an experiment, remove its plans, tables and figures, and its runs that no other
+    experiment uses. If `name` is a run, remove only this run, even if plans use it. In both cases,
+    also remove the local W&B folders of the removed runs.
 
     Args:
         console: the console to print to.
@@ -71,9 +71,9 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
         yes: whether to remove without asking.
 
     Raises:
-        UserError: nothing has this name, a sweep that may need the runs is training, a plan that
-            may need them cannot be read, plans or files changed while the user was asked, or there
-            is no terminal to ask in. Nothing was removed.
+        UserError: nothing was removed, for one of these reasons: there is no experiment or run with
+            this name; a sweep that may need the runs is training; a plan cannot be read; plans or
+            files changed before the user answered; there is no terminal to ask in.
     """
     store = RunStore(outputs)
     removal = _removal(store, name)
@@ -82,8 +82,8 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
     if not yes:
         if not sys.stdin.isatty():
             raise UserError(
-                f"'forget {sanitize(name)}' has to ask before it removes these, but there is no "
-                "terminal to answer in. Add --yes to remove them without being asked."
+                f"'forget {sanitize(name)}' has to ask before it removes these files, but there is "
+                "no terminal to answer in. Add --yes to remove them without being asked."
             )
         answer = ""
         with suppress(EOFError):  # raised by Ctrl-D
@@ -92,7 +92,7 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
             return False
 
     with changing_plans(outputs):
-        # Another command may have planned or trained runs while this one asked.
+        # Another command may have planned or trained runs before the user answered.
         if _removal(store, name) != removal:
             raise UserError(
                 f"Nothing of {sanitize(name)} was removed, because its plans or files changed "
@@ -103,16 +103,19 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
 
 
 def _remove(store: RunStore, name: str, removal: _Removal) -> None:
-    """Remove runs and files, and change the plans. Every step can be repeated after a kill."""
+    """Remove runs and files, and change the plans.
+
+    If the process is killed on the way, the same call completes the removal.
+    """
     outputs = store.outputs
     paths = {run: store.run(run).path for run in removal.runs}
-    # A run counts as done even if its result is damaged. Damaged runs can be removed, too.
+    # Do not read the results, since runs with a damaged result can be removed, too.
     done = [run for run, path in paths.items() if (path / "result.json").exists()]
     note_forgotten(outputs, name, removal.forgotten, done)
-    # Move everything into a temporary folder first, so that a killed command never leaves half a
-    # run. Change the plans last, so that the command can be repeated.
+    # Before deleting anything, move it to a temporary folder, so that a killed command never leaves
+    # half a run. Change the plans last, so that a repeated command still finds what to remove.
     for left in outputs.glob(".forget.*.tmp"):
-        shutil.rmtree(left)  # left by a killed command
+        shutil.rmtree(left)  # of an earlier command that was killed
     with tempfile.TemporaryDirectory(
         dir=outputs, prefix=".forget.", suffix=".tmp"
     ) as folder:
@@ -124,9 +127,9 @@ def _remove(store: RunStore, name: str, removal: _Removal) -> None:
 
 
 def _removal(store: RunStore, name: str) -> _Removal:
-    """Return what to remove with an experiment or a run.
+    """Return what to remove for `name`, an experiment or a run.
 
-    Raise UserError if the name is unknown, a plan cannot be read, or a related run is training.
+    Raise UserError if the name is unknown, a plan cannot be read, or a related run is in training.
     """
     for unreadable in damaged(store.outputs):
         raise unreadable
@@ -144,7 +147,7 @@ def _removal(store: RunStore, name: str) -> _Removal:
 
 
 def _experiment(outputs: Path, known: Sequence[Plan], name: str) -> _Removal | None:
-    """Return what to remove with an experiment, or None if no plan has the experiment."""
+    """Return what to remove for the experiment `name`; None if no plan has this experiment."""
     own = [plan for plan in known if name in plan["experiments"]]
     if not own:
         return None
@@ -158,7 +161,7 @@ def _experiment(outputs: Path, known: Sequence[Plan], name: str) -> _Removal | N
 
     mirrored = mirrors.folders(outputs, f"experiment-{stem(name)}")
     files = [*files_made_of(outputs, name), *mirrored]
-    # Remove the report as well if no experiment is left to report.
+    # If no experiment is left, remove the report as well.
     if not any(plan["experiments"] for plan in others):
         files += outputs.glob("report.html")
 
@@ -168,11 +171,15 @@ def _experiment(outputs: Path, known: Sequence[Plan], name: str) -> _Removal | N
 
 
 def _run(store: RunStore, known: Sequence[Plan], name: str) -> _Removal:
+    """Return what to remove for a run, given its id or its description.
+
+    Raise UserError if there is no such run.
+    """
     if "/" in name:
         name = run_of_words(store.outputs, name)
     if not (store.run(name).path / "run.json").is_file():
         if not known:
-            planned(store.outputs)  # raises UserError, since there is no plan
+            planned(store.outputs)  # raises the UserError for a folder without plans
         raise UserError(
             f"There is no experiment or run named {sanitize(name)}; {as_typed('status')} --all "
             "lists them."
@@ -187,18 +194,18 @@ def _needed(plan: Plan) -> set[str]:
 
 
 def _related(known: Sequence[Plan], runs: Set[str]) -> list[str]:
-    """Return all runs of every plan that needs one of `runs`."""
+    """Return all runs of each plan that needs at least one of `runs`."""
     return [run for plan in known if _needed(plan) & runs for run in plan["runs"]]
 
 
 def _listed(store: RunStore, removal: _Removal) -> Iterator[str]:
-    yield "To be removed, or changed if it keeps something:"
+    yield "To be removed:"
     for run in removal.runs:
         yield f"  {relative_path(store.run(run).path)}  ({store.run(run).status().state})"
     for path in removal.files:
         yield f"  {relative_path(path)}"
     for plan in removal.plans:
         kept = ", ".join(plan["experiments"])
-        note = f", which keeps {sanitize(kept)}" if kept else ""
+        note = f"  (only changed, since it also has {sanitize(kept)})" if kept else ""
         yield f"  {relative_path(path_of(store.outputs, plan))}{note}"
     yield f"  {HISTORY} keeps a record of this removal"

@@ -1,4 +1,4 @@
-"""The command `status`, which prints the runs of each experiment's newest plan and their states."""
+"""The command `status`, which prints the states of the runs of each experiment's newest plan."""
 
 import time
 from collections import Counter
@@ -31,12 +31,12 @@ class Line:
         experiment: the name of the experiment.
         run: the id of the run.
         setting: a description of the run: arm, task, values and seed.
-        state: the state of the run, or "blocked".
+        state: the state of the run, or "blocked" if the run cannot start because its parent failed.
         reason: the reason for the state.
-        heartbeat: the last progress that the run's process reported, such as `step` and `loss`. {}
-            if it reported none, or once the run is done.
-        left_s: the seconds of training left at the current speed, if the run is in training.
-        seconds: the seconds that training took, if the run is done.
+        heartbeat: the last progress that the run's process reported, such as `step` and `loss`. It
+            is {} if the process reported none, or if the run is done.
+        left_s: the seconds of training left at the current speed; None if the run is not training.
+        seconds: the seconds that training took; None if the run is not done.
         damaged: whether the state is "failed" because a file cannot be read.
         command: the command that planned the experiment.
     """
@@ -55,8 +55,8 @@ class Line:
     def as_data(self) -> dict[str, Any]:
         """Return the fields that are not None, as plain data for `--json`.
 
-        The keys of `heartbeat`, such as `step`, become fields of their own. `damaged` is left out
-        if it is False.
+        The keys of `heartbeat`, such as `step`, become keys of the result. Leave out `damaged` if
+        it is False.
         """
         data = asdict(self)
         heartbeat, damaged = data.pop("heartbeat"), data.pop("damaged")
@@ -67,10 +67,10 @@ class Line:
 def lines(
     outputs: Path, experiments: Sequence[str] = (), store: RunStore | None = None
 ) -> Iterator[Line]:
-    """Yield a line for each run of each experiment. Without `experiments`, include all experiments.
+    """Yield a `Line` for each run of each experiment. Without `experiments`, include all of them.
 
-    Pass the same `store` to repeated calls. The store compares the heartbeats of successive calls.
-    So it notices that a process on another machine has ended.
+    To poll, pass the same `store` to each call. It compares the heartbeats of successive calls, and
+    so notices that a process on another machine has ended.
     """
     store = store or RunStore(outputs)
     # Read each run only once, even if several experiments use it or other runs start from it.
@@ -95,7 +95,7 @@ def lines(
 
 
 def _status(run: Run) -> Status:
-    """Return the status of a run. If its record is damaged, the run has failed."""
+    """Return the status of a run. Count a run with a damaged record as failed."""
     status = run.status()
     try:
         if status.state is not State.NEW or (run.path / "run.json").is_file():
@@ -110,7 +110,7 @@ def _state(
 ) -> tuple[str, str]:
     """Return the state of a run and the reason for it.
 
-    If a run has not begun and its parent failed, the state is "blocked".
+    If the run has not begun and its parent failed or is blocked, the state is "blocked".
     """
     status = status_of(run)
     own = str(status.state), status.reason
@@ -126,6 +126,7 @@ def _state(
 
 
 def _left(status: Status, planned_run: Mapping[str, Any] | None) -> float | None:
+    """Return the seconds of training left; None if the run is not in training at a known speed."""
     heartbeat = status.heartbeat or {}
     step, steps, speed = (
         heartbeat.get(key) for key in ("step", "steps", "tokens_per_second")
@@ -138,10 +139,10 @@ def _left(status: Status, planned_run: Mapping[str, Any] | None) -> float | None
 
 
 def print_status(console: Console, found: Sequence[Line], *, every: bool) -> None:
-    """Print how many runs of each experiment have each state, and then a list of runs.
+    """Print how many runs of each experiment are in each state, followed by a list of runs.
 
-    If `every` is set, list all runs. Otherwise list those that are neither new nor done. A run that
-    several experiments use is listed only under the first one.
+    If `every` is True, list all runs. Otherwise, list the runs that are neither new nor done. A run
+    that several experiments use is listed only for the first of them.
     """
     totals = Table(box=None, pad_edge=False, header_style="bold")
     totals.add_column("experiment", overflow="fold")
@@ -166,7 +167,7 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
     listed = [line for line in runs.values() if line.state not in quiet]
     if len(listed) < len(runs):
         console.print(
-            "--all lists every run with its id and its description. Other commands take either one."
+            "--all lists every run with its id and its description. Other commands accept both."
         )
 
     if listed:
@@ -202,9 +203,10 @@ def _tally(lines: Collection[Line], states: Sequence[str]) -> list[str]:
 
 
 def _progress(line: Line) -> tuple[str, ...]:
+    """Return step, loss, speed and time left as phrases; "" for what is unknown."""
     heartbeat = line.heartbeat
     step, loss, speed = map(heartbeat.get, ("step", "loss", "tokens_per_second"))
-    # In other states, the reason already has the step.
+    # Show the step only for failed runs. In other states, `line.reason` already has it.
     show_step = line.state == State.FAILED and isinstance(step, int)
     return (
         f"step {step:,} of {heartbeat.get('steps', 0):,}" if show_step else "",

@@ -1,1 +1,1 @@
-"""The plan of a command line: its experiments, configurations, points and runs."""
+"""Turn a command line into a plan: its experiments, configurations, points and runs."""

@@ -22,7 +22,7 @@ from sweeper.store.identity import leaves, lookup
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 OPEN = "model.options."
-"""The prefix of keys that no yaml lists. The model's architecture checks these keys."""
+"""The prefix of keys that no yaml lists. The architecture of the model checks these keys."""
 # Top-level keys that only the sweep reads. The config of a run leaves them out.
 NOT_PART_OF_A_RUN = ("name", "experiment", "scale", "paths", "metric")
 
@@ -44,9 +44,11 @@ class Composer:
         return self._options[group]
 
     def listed(self, group: str, option: str) -> dict[str, Any]:
-        """Return the keys and values that the yaml file of an option lists, without its defaults.
+        """Return the keys and values in the yaml file of an option of a config group.
 
-        The keys are dotted, and begin with the group: "optimizer.schedule".
+        For example, `listed("optimizer", "linear")` returns {"optimizer.schedule": "linear", ...}.
+        Leave out the keys of other files that the file names in its defaults list. Return {} if
+        there is no such file.
         """
         path = f"{group}/{option}"
         for source in self.loader.get_sources():
@@ -84,7 +86,7 @@ class Composer:
         return _plain(self.compose(overrides).hydra)
 
     def base(self, overrides: Iterable[str]) -> RunTemplate:
-        """Compose the config of runs with these overrides, and return it as a template.
+        """Compose the config with these overrides, and return it as a template for runs.
 
         Raise UserError if Hydra cannot compose the config, or if `refuse_tree` refuses it.
         """
@@ -98,7 +100,7 @@ class Composer:
 
 
 class RunTemplate:
-    """A composed config. Its method `run` copies it and sets the values of one run."""
+    """A composed config from which `run` makes the configs of runs."""
 
     def __init__(self, whole: Mapping[str, Any]) -> None:
         self._whole = whole
@@ -107,23 +109,23 @@ class RunTemplate:
 
     @cached_property
     def resolved(self) -> Mapping[str, Any]:
-        """The config with resolved interpolations, without the section `experiment`."""
+        """The whole config with resolved interpolations, but without the section `experiment`."""
         whole = {k: v for k, v in self._whole.items() if k != "experiment"}
         return _plain(OmegaConf.create(whole), resolve=True)
 
     @property
     def experiment(self) -> Any:
-        """The section `experiment`, or None. `run` resolves its interpolations for each point."""
+        """The section `experiment` with unresolved interpolations, or None if none is chosen."""
         return self._whole.get("experiment")
 
     @property
     def unresolved(self) -> Mapping[str, Any]:
-        """The config of a run, with unresolved interpolations."""
+        """The part of the config that runs have, with unresolved interpolations."""
         return self._raw
 
     @property
     def interpolations(self) -> dict[str, str]:
-        """The values that refer to other keys, such as `${seed}`, keyed by dotted key."""
+        """The unresolved values that refer to other keys, such as `${seed}`, by dotted key."""
         return {
             key: value
             for key, value in leaves(self._raw).items()
@@ -140,7 +142,8 @@ class RunTemplate:
     def run(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the resolved config of a run.
 
-        `values` maps dotted keys to the values to set. Raise UserError for an unknown key.
+        `values` maps dotted keys to values that replace those of the template. Raise UserError for
+        an unknown key.
         """
         config = copy.deepcopy(self._raw)
         for key, value in values.items():

@@ -2,8 +2,8 @@
 
 A configuration is the config of a point, without a seed, together with the size of its model. An
 arm has one configuration for each combination of the values in its grid. In a matched arm, the
-planner also solves for the value of one key that gives the model a target size. For an arm with a
-parent, and for fine-tuning, the planner changes some keys of the parent's config.
+planner also computes the value of one key, such that the model has a target size. A fine-tuning, or
+a point of an arm with a parent, gets the config of its parent with some keys changed.
 """
 
 import copy
@@ -27,7 +27,7 @@ from sweeper.store.errors import SYNONYMS, UserError, invalid_value
 from sweeper.store.identity import leaves, lookup, run_id
 from sweeper.store.plans import describe_values
 
-# The only source of text (data.source) that reads each key. The other sources ignore it.
+# Maps a key to the only value of data.source for which the key is read.
 READ_BY = {
     "data.sentences": "sample",
     "data.competitors": "sample",
@@ -44,15 +44,15 @@ class _Target(NamedTuple):
 
     label: str  # describes the target in messages
     size: int
-    # If the target is a point: the values that a matched point copies from it (`match.same`).
+    # If the target is a point, the values that a matched point copies from it (`match.same`).
     shared: Mapping[str, Any] = {}
-    # If the target is a point: all its values.
+    # If the target is a point, all values of this point.
     values: Mapping[str, Any] = {}
 
 
 @dataclass
 class Configurations:
-    """A factory of the configurations of one experiment, with the overrides of a command line."""
+    """A factory of the configurations of one experiment. Its method `all` makes them."""
 
     composer: Composer
     command_line: CommandLine
@@ -65,7 +65,7 @@ class Configurations:
     )
 
     def all(self) -> Iterator[Configuration]:
-        """Yield every configuration with its size. Each pre-training precedes its fine-tunings.
+        """Yield all configurations of the experiment. A pre-training precedes its fine-tunings.
 
         Raise UserError for an invalid config, an unreachable target size, or an arm without points.
         """
@@ -77,7 +77,7 @@ class Configurations:
             return
 
         def stage(arm: Arm) -> int:
-            """Return the sort key of an arm: unmatched arms first, arms with a parent last."""
+            """Return a sort key: unmatched arms come first, and arms with a parent come last."""
             return 2 if arm.parent else 1 if arm.match else 0
 
         for arm in sorted(arms, key=stage):
@@ -92,7 +92,7 @@ class Configurations:
                     "`match.where` is false at every point; correct the condition."
                 )
             for own in self.done[arm.name]:
-                # All seeds share this pre-training, so none of them may choose its seed.
+                # With `pretrainings: one`, all seeds share one pre-training, which has seed 0.
                 seed = 0 if one else own.config["seed"]
                 point = replace(own, config={**own.config, "seed": seed})
                 yield replace(point, once=one)
@@ -105,17 +105,18 @@ class Configurations:
                     )
 
     def _fine_tunings(self) -> Iterator[Configuration]:
-        """Yield the fine-tunings of the finished model that the override `parent` names.
+        """Yield fine-tunings of the finished run that the override `parent` names.
 
-        This model replaces the experiment's pre-training. So ignore the settings of the arm, except
-        for keys that the command line sweeps.
+        Its model replaces the pre-training of the experiment. So ignore the keys that the arm sets
+        or sweeps, unless the command line sweeps them, too.
 
         Raise UserError if the experiment has several arms, or an arm that sets `model.head_size`.
         """
         arm, *others = self.experiment.arms.values()
         if others or {**arm.grid, **arm.set}.get("model.head_size"):
             expected = (
-                "an experiment with a single arm that leaves model.head_size at null"
+                "an experiment with a single arm that leaves model.head_size at null, since parent "
+                "is set"
             )
             name = self.experiment.yaml
             raise invalid_value("experiment", name, expected, "choose table1")
@@ -150,9 +151,9 @@ class Configurations:
                 raise invalid_value(key, value, expected, f"write {group}={option}")
 
     def _with_sizes(self, points: Sequence[Configuration]) -> Iterator[Configuration]:
-        """Yield the points with their sizes. Replace a head size of null by the model's head size.
+        """Yield the points with their sizes. Replace a head size of null by its actual value.
 
-        So a run has the same id whether its config gave null or this number.
+        As a result, a run has the same id whether the config gives null or this value.
         """
         sizes = self.facts.sizes([point.config for point in points])
         for point, size in zip(points, sizes, strict=True):
@@ -163,7 +164,7 @@ class Configurations:
     def _children(self, arm: Arm) -> Iterator[Configuration]:
         """Yield the configurations of an arm with a parent.
 
-        Each run of such an arm starts from a run of the parent arm.
+        Each of its runs starts from the weights of a run of the parent arm.
         """
         assert arm.parent is not None
         self._check_child_keys(arm)
@@ -180,9 +181,13 @@ class Configurations:
                 yield child
 
     def _check_child_keys(self, arm: Arm) -> None:
-        """Raise UserError for keys that an arm with a parent cannot set or sweep."""
+        """Raise UserError if an arm with a parent sets or sweeps a key that it may not change.
+
+        Of the config groups, it may choose only `task` and `model/attention`. It may not sweep a
+        key that its parent sweeps.
+        """
         assert arm.parent is not None
-        # The command line sets these keys in the parents as well, so a child may set them.
+        # A child may set these keys, since the command line sets them in the parents as well.
         shared = {*self.command_line.axes, *self.command_line.fixed}
         for key in (*arm.set, *arm.swept):
             allowed = key in ("task", "model/attention") or key in shared
@@ -202,7 +207,7 @@ class Configurations:
     def _combinations(self, arm: Arm) -> Iterator[Configuration]:
         """Yield a configuration for each combination of an arm's values.
 
-        A matched arm has one configuration for each pair of a combination and a target size.
+        In a matched arm, yield one for each pair of a combination and a target size.
         """
         match = arm.match
         if match is None:
@@ -212,8 +217,7 @@ class Configurations:
                     yield point
             return
 
-        # The label of each point's target, keyed by the values of the point. No point may have two
-        # targets.
+        # Maps the values of a point to the label of its target, to refuse a point with two targets.
         target_of: dict[str, str] = {}
         for values, target in itertools.product(
             combinations(arm), self._targets(match)
@@ -221,8 +225,8 @@ class Configurations:
             if self._differ_on_swept_keys(values, target.values):
                 continue
             point = self._composed(arm, {**values, **target.shared})
-            # Solving is slow, since it builds models. So check `where` before solving, unless the
-            # condition uses the solved key.
+            # Solving is slow, since it builds models. So check the arm's `where` before solving,
+            # unless the condition uses the solved key.
             of_solved = match.solve in (arm.where or "")
             if not of_solved and not _meets_where(point):
                 continue
@@ -242,7 +246,10 @@ class Configurations:
             yield point
 
     def _targets(self, match: Match) -> list[_Target]:
-        """Return the target sizes: the number `match.to`, or the size of each point of that arm."""
+        """Return the targets of a match: the number `match.to`, or the points of the arm it names.
+
+        Leave out points that do not meet the condition `match.where`.
+        """
         if isinstance(match.to, int):
             return [_Target(f"{match.to:,}", match.to)]
         targets = []
@@ -265,15 +272,16 @@ class Configurations:
     ) -> bool:
         """Return whether two points differ in a key that the command line sweeps.
 
-        Such points are not matched to each other, and neither can be the parent of the other.
+        If so, neither point may be the target or the parent of the other. For example, if the
+        command line sweeps model.layers=2,4, points with 2 layers are matched to 2 layers only.
         """
         swept = self.command_line.axes.keys() & values.keys() & others.keys()
         return any(values[key] != others[key] for key in swept)
 
     def _count(self, match: Match, size: Size, config: Mapping[str, Any]) -> int:
-        """Return the size of a model, measured as `match.count` says, such as `params_total`.
+        """Return the entry of `size` that `match.count` names, such as `params_total`.
 
-        Raise UserError if this kind of model has no such size.
+        Raise UserError if models of this architecture have no such entry.
         """
         if match.count in size:
             return int(size[match.count])
@@ -285,7 +293,7 @@ class Configurations:
     def _matched(
         self, point: Configuration, match: Match, target: _Target
     ) -> Configuration:
-        """Solve for the key `match.solve`. Return the point with the solved value.
+        """Return the point with the value of `match.solve` that brings it nearest to the target.
 
         Raise UserError if no value brings the size within `match.tolerance` of the target.
         """
@@ -327,9 +335,9 @@ class Configurations:
         )
 
     def _step(self, point: Configuration, match: Match) -> int:
-        """Return the number of which the solution must be a multiple.
+        """Return the step between candidate solutions. Each candidate is a multiple of it.
 
-        It is `match.multiple_of`, or the value of the key that `match.multiple_of` names.
+        The step is `match.multiple_of`, or the value of the key that `match.multiple_of` names.
         """
         step: Any = match.multiple_of
         if isinstance(step, str):
@@ -341,7 +349,10 @@ class Configurations:
         return step
 
     def _composed(self, arm: Arm, values: Mapping[str, Any]) -> Configuration:
-        """Return the configuration of a point, with these `values`. `arm` has no parent arm."""
+        """Return the configuration of a point of an arm without a parent arm.
+
+        If the config key `parent` names a finished run, use its model and tokenizer.
+        """
         settings = {**arm.set, **values}
         template, plain = self._template(settings)
         config = template.run(plain)
@@ -355,8 +366,8 @@ class Configurations:
     ) -> dict[str, Any]:
         """Return `config` with the model and the tokenizer of the finished run `config["parent"]`.
 
-        Keep the values of the keys in `given`, which the user set. If one of them does not fit the
-        parent, `check_start` refuses it later.
+        Keep the values of the keys in `given`, which the command line or the arm sets. If one of
+        them does not fit the parent, `check_start` refuses it later.
         """
         parent = self.parents.record(config["parent"])
         whole = self._inherited(config, parent.config, given)
@@ -374,10 +385,10 @@ class Configurations:
         parent: Mapping[str, Any],
         given: Collection[str],
     ) -> dict[str, Any]:
-        """Return `config` with the model and the tokenizer of the config `parent`.
+        """Return `config` with the model and the tokenizer of another config, `parent`.
 
-        Keep the dropout, since it has no weights. Keep the attention and the values of the
-        tokenizer whose keys are in `given`.
+        Keep the dropout of `config`, since it has no weights. Also keep its attention and its
+        tokenizer settings, if `given` has their keys.
         """
         model = copy.deepcopy(parent["model"])
         if "dropout" in model and "dropout" in config["model"]:
@@ -392,7 +403,7 @@ class Configurations:
             known["tokenizer"] = tokenizer_of(parent, self.facts)
         elif "tokenizer" not in task and "marks" not in theirs:
             # A task without the key `tokenizer` trains its own tokenizer. If the run needs the
-            # parent's, check_start refuses it later.
+            # tokenizer of the parent, check_start refuses the run later.
             known.pop("tokenizer", None)
         kept = {key: task[key] for key in known if f"task.{key}" in given}
         return {**config, "model": model, "task": {**task, **known, **kept}}
@@ -400,10 +411,10 @@ class Configurations:
     def _template(
         self, settings: Mapping[str, Any]
     ) -> tuple[RunTemplate, dict[str, Any]]:
-        """Compose a template from the command line and the config group options in `settings`.
+        """Compose a template from the command line and the config groups in `settings`.
 
         Return (template, keys). `keys` has the other entries of `settings`, which the template does
-        not set.
+        not set. For {"task": "mnli", "model.heads": 8}, it is {"model.heads": 8}.
         """
         yaml = self.experiment.yaml
         groups = {k: v for k, v in settings.items() if self.composer.is_group(k)}
@@ -434,9 +445,9 @@ class Configurations:
     ) -> dict[str, Any]:
         """Return the config of a run that starts from the weights and tokenizer of `parent`.
 
-        If the task stays the same, this is the parent's config, changed by `settings`. If
-        `settings` choose another task, this is the config of that task with the parent's model. The
-        dropout then comes from the new task, since dropout has no weights.
+        If `settings` keep the task, return the parent's config, changed by `settings`. If they
+        choose another task, return the config of that task with the parent's model. The dropout
+        then comes from the new task, since dropout has no weights.
         """
         task = parent["task"]["name"]
         template, plain = self._template({"task": task, **settings})
@@ -452,19 +463,21 @@ class Configurations:
     def _with_data(
         self, config: dict[str, Any], given: Collection[str]
     ) -> dict[str, Any]:
-        """Set `data.digest` to the digest of the training text. Make `data.root` an absolute path.
+        """Set `data.digest` to the digest of the training text, and make `data.root` absolute.
 
-        If `data.root` has a subfolder named after the task, use the subfolder.
+        If `data.root` has a subfolder named after the task, `data.root` becomes this subfolder.
+        Return `config`, which is changed in place.
 
-        Raise UserError for a key of `data` that the source of the text ignores. `given` has the
-        keys that the user set.
+        Raise UserError if `given`, the keys that the user or the arm sets, has a key that the
+        chosen source of text ignores.
         """
         data, task = config["data"], config["task"]["name"]
         values = leaves(data, "data.")
         for key, source in READ_BY.items():
             value = values.get(key)
             ignored = value is not None and source != data["source"]
-            # Tasks and scales set keys of sources that were not chosen, but never data.root.
+            # Tasks and scales may set keys of other sources, so refuse only keys in `given`. But
+            # they never set data.root, so refuse it always.
             if ignored and (key in given or key == "data.root"):
                 expected = f"null, since data.source={data['source']} ignores this key"
                 remedy = f"leave it out, or choose data={source}"
@@ -484,7 +497,7 @@ class Configurations:
 def _meets_where(point: Configuration) -> bool:
     """Return whether a point meets the condition of its arm.
 
-    In the condition, a head size of null has the value that it stands for: embedding size / heads.
+    In the condition, a head size of null counts as embedding size // heads.
     """
     model = dict(point.config["model"])
     heads = model.get("heads")

@@ -1,4 +1,4 @@
-"""Parse the experiments in conf/experiment, with the overrides of their section `experiment`."""
+"""Parse and check the section `experiment` of the yaml files in conf/experiment."""
 
 import math
 import re
@@ -18,11 +18,11 @@ from sweeper.store.plans import ERROR
 SPLIT = (
     "validation/"  # the names of all metrics of the validation split begin with this
 )
-# The trials that tune the experiment NAME have a plan of their own, named NAME_trials.
+# The trials that tune the experiment NAME form an experiment named NAME_trials.
 SUFFIX = "_trials"
 LARGEST_SEED = 2**32 - 1  # NumPy's random generators accept no larger seed
 LARGEST_COUNT = 10**18  # the largest target of a match, in parameters, FLOPs or bytes
-# A key of a scale or of an arm, such as experiment.scales.demo.arms.fixed.label.
+# Extracts the scale and the arm from a key such as experiment.scales.demo.arms.fixed.label.
 _OVERRIDE = re.compile(
     r"experiment(\.scales\.(?P<scale>[^.]+))?(\.arms\.(?P<arm>[^.]+))?"
 )
@@ -30,14 +30,14 @@ LEAST_SEEDS = 3  # with fewer seeds, trials cannot tell a better value from nois
 
 
 def _check_values(values: list[Any]) -> list[Any]:
-    """Return the values to try for a tuned key. Raise ValueError unless at least two differ."""
+    """Return `values`. Raise ValueError if there are fewer than two, or if two are equal."""
     if len({*map(repr, values)}) < max(len(values), 2):
-        raise ValueError("expected at least two different values")
+        raise ValueError("expected at least two values, all of them different")
     return values
 
 
 def _check_margin(size: Any) -> Any:
-    """Return the size of a margin. Raise ValueError unless it is a number or percentage above 0."""
+    """Return `size`. Raise ValueError unless it is a number above 0 or a percentage above 0."""
     if not 0 < float(str(size).strip().removesuffix("%")) < math.inf:
         raise ValueError(
             "expected a number above 0 in the metric's unit, or a percentage such as 1 %"
@@ -52,23 +52,24 @@ Seeds = Annotated[list[Seed], Field(min_length=1)]
 
 @dataclass(config=_CONFIG)
 class Tune:
-    """A search for the best values of keys such as the learning rate, before arms are compared.
+    """The options of tuning: a search for good values of keys such as the learning rate.
 
-    Each trial trains for the full number of steps. Tuning starts with the smallest and the largest
-    model of an arm, and goes on with other models if needed (sweeper/stages/tune.py). For each
-    model, tuning trains all combinations of values with the first seed, and the two best of them
-    with the second seed. If their results are still too close, it trains both with all other seeds.
+    A trial is a training run with one combination of values, for the full number of steps. Tuning
+    tries the smallest and the largest model of each arm, and other models if needed
+    (sweeper/stages/tune.py). For each model, it tries all combinations with the first seed, and the
+    two best of them with the second seed. If the results of these two are still too close, it tries
+    both with all other seeds.
     """
 
-    # The values to try for each key. Tuning tries all combinations of values.
+    # The values to try, by key. Tuning tries all combinations of the values of different keys.
     grid: dict[str, Annotated[list[Any], AfterValidator(_check_values)]] = field(
         default_factory=dict
     )
-    # The metric that chooses the values.
+    # The metric by which the best combination is chosen.
     by: Annotated[str, Field(pattern=f"^{SPLIT}")] = "validation/loss"
     # The seeds of the trials. The experiment's own runs may not use them.
     seeds: Seeds = field(default_factory=lambda: [1000, 1001, 1002])
-    # If the smallest or largest value is best, try at most this many values beyond it.
+    # If the smallest or largest value of a key is best, try further values, at most this many.
     grow: Annotated[int, Field(ge=0)] = 2
 
 
@@ -84,7 +85,7 @@ Count = StrEnum(
 """The measures of a model's size that `match.count` can name."""
 
 Pretrainings = StrEnum("Pretrainings", ["each", "one"])
-"""Whether `each` seed of a fine-tuned point has its own pre-training, or all share `one`."""
+"""`each`: every seed of a fine-tuned point has its own pre-training. `one`: all seeds share one."""
 
 
 @dataclass(config=_CONFIG)
@@ -99,17 +100,17 @@ class Margin:
 
 @dataclass(config=_CONFIG)
 class Match:
-    """How to match an arm: the sizes that its models must have, and the key to solve for."""
+    """The target sizes of the models of an arm, and the key whose value gives them these sizes."""
 
     # The target size, or the name of an arm whose points are the targets.
     to: str | int
-    solve: str  # the key to solve for; its value is a whole number
-    # The largest accepted |achieved / target - 1|.
+    solve: str  # the key to compute; its value is a whole number
+    # The largest accepted |achieved size / target size - 1|.
     tolerance: Annotated[float, Field(ge=0)]
     count: Count = Count.params_total  # the measure of size to match
     # Only points of the arm `to` that meet this condition are targets.
     where: str | None = None
-    # The solution is a multiple of this number, or of the value of this key.
+    # The computed value is a multiple of this number, or of the value of the key with this name.
     multiple_of: str | int = 1
     # Each matched point copies the values of these keys from its target point.
     same: list[str] = field(default_factory=list)
@@ -119,8 +120,8 @@ class Match:
 class Arm:
     """One curve of an experiment: fixed keys, swept keys, and a condition on its points.
 
-    If `parent` names another arm, each run starts from the weights of that arm's run with the same
-    seed. It keeps that run's config, except for the keys in `set` and `grid`.
+    If `parent` names another arm, each run starts from the weights of a run of that arm with the
+    same seed. It has the config of that run, except for the keys in `set` and `grid`.
     """
 
     name: str
@@ -129,12 +130,12 @@ class Arm:
     grid: dict[str, list[Any]] = field(default_factory=dict)
     where: str | None = None
     match: Match | None = None
-    metric: str | None = None  # None means the experiment's metric
+    metric: str | None = None  # the metric to show; None: the experiment's metric
     parent: str | None = None
 
     @property
     def swept(self) -> list[str]:
-        """The keys of the grid. An axis such as "model.heads,model.layers" has several keys."""
+        """The keys that the grid sweeps. An axis "model.heads,model.layers" sweeps both keys."""
         return [key.strip() for axis in self.grid for key in axis.split(",")]
 
 
@@ -142,17 +143,17 @@ class Arm:
 class Experiment:
     """A comparison of arms by a metric, shown in a figure and judged by claims.
 
-    With `finetune`, each point is a pre-training, followed by a fine-tuning on each task that
-    `finetune` lists. With `pretrainings: each`, every seed pre-trains its own model. With
+    If `finetune` is set, each point is a pre-training, followed by a fine-tuning on each task in
+    `finetune`. With `pretrainings: each`, every seed pre-trains its own model. With
     `pretrainings: one`, all seeds fine-tune the same pre-trained model, as papers do. Verdicts then
-    hold only for this model.
+    hold only for this pre-trained model.
     """
 
     name: str  # the name of the plan, table and figure
     title: Annotated[str, Field(pattern=r"\S")]
     metric: str
     arms: Annotated[dict[str, Arm], Field(min_length=1)]
-    # The name of the file in conf/experiment. It is empty for a grid from the command line.
+    # The name of the file in conf/experiment, or "" for a grid from the command line.
     yaml: str = ""
     x: str = "params_total"
     figure: str = "curves"
@@ -161,21 +162,21 @@ class Experiment:
     margin: dict[str, Margin] = field(default_factory=dict)  # keyed by metric
     # The largest accepted probability that at least one claim gets a wrong verdict.
     error: Annotated[float, Field(gt=0, le=0.2)] = ERROR
-    # The metrics to show, keyed by the task to fine-tune on.
+    # Maps each task to fine-tune on to the metrics to show.
     finetune: dict[str, list[str]] = field(default_factory=dict)
     pretrainings: Pretrainings = Pretrainings.each
-    # The numbers printed in the paper, as {value of `x`: {metric: number}}.
+    # The numbers printed in the paper, as {value of `x`: {metric: [mean, number after +-]}}.
     paper: dict[Any, dict[Any, Any]] = field(default_factory=dict)
     tune: Tune | None = None
     tuned: bool = True  # if False, ignore `tune`
 
     @property
     def section(self) -> str:
-        """The beginning of each key of this experiment in error messages."""
+        """The prefix of keys in messages about this experiment: "experiment=fig1: experiment"."""
         return f"experiment={self.yaml or self.name}: experiment"
 
     def described(self) -> dict[str, Any]:
-        """Return the parts of the experiment that a plan's file stores, as plain data."""
+        """Return the part of the experiment that the file of a plan stores, as plain data."""
         same = (
             "title",
             "metric",
@@ -202,7 +203,7 @@ class Experiment:
 
 
 def check_seeds(seeds: Sequence[Any]) -> None:
-    """Raise UserError if one of the command line's seeds is invalid."""
+    """Raise UserError if `seeds`, from the command line, has an invalid seed."""
     try:
         _SEEDS.validate_python(seeds)
     except ValidationError as problem:
@@ -215,21 +216,23 @@ def check_seeds(seeds: Sequence[Any]) -> None:
 def check(experiment: Experiment) -> None:
     """Raise UserError if the arms, seeds, metrics or tuning of an experiment are invalid.
 
-    Arms may not set `seed` or `scale`. In `finetune`, a metric may belong to one task only. Tuning
-    needs seeds that the experiment's own runs do not use. Runs that start from other runs cannot be
-    tuned.
+    - Arms may not set `seed` or `scale`.
+    - In `finetune`, a metric may belong to one task only.
+    - Tuning needs seeds that the experiment's own runs do not use.
+    - Runs that start from other runs cannot be tuned.
     """
     for arm in experiment.arms.values():
         for key in ("seed", "scale"):
             if key in (*arm.set, *arm.swept):
                 raise UserError(
-                    f"{experiment.section}.arms.{arm.name} cannot set or sweep {key}; set it for "
-                    "all arms, with seeds: [0, 1] in the yaml or scale=cpu on the command line."
+                    f"{experiment.section}.arms.{arm.name} cannot set or sweep {key}; leave it "
+                    "out. All arms have the same seeds (seeds: [0, 1] in the yaml) and the same "
+                    "scale (scale=cpu on the command line)."
                 )
 
     shown = [metric for metrics in experiment.finetune.values() for metric in metrics]
     for metric in shown:
-        # A figure shows one metric, so it could not tell the points of two tasks apart.
+        # A figure selects its points by metric, so it could not tell two tasks apart.
         if shown.count(metric) > 1:
             where = f"{experiment.section}.finetune"
             expected = "a metric that no other task lists"
@@ -264,8 +267,8 @@ def _check_tune(experiment: Experiment, tune: Tune) -> None:
 def at_end(values: Sequence[Any], best: Any) -> bool:
     """Return whether `best` is the smallest or the largest of the tried `values`.
 
-    Return False if the values are not numbers. Also return False if `best` is 0, since tuning tries
-    no negative values.
+    Return False if a value is not a number. Also return False if `best` is 0, since there is no
+    geometric step beyond 0.
     """
     numbers = all(
         isinstance(v, int | float) and not isinstance(v, bool) for v in values
@@ -274,10 +277,10 @@ def at_end(values: Sequence[Any], best: Any) -> bool:
 
 
 def beyond(values: Sequence[Any], best: Any) -> Any:
-    """Return the next value to try, one geometric step beyond `best`, or None.
+    """Return the next value to try, one geometric step beyond `best`.
 
-    For example, `beyond([1, 2, 4], 4)` is 8. There is no next value if `best` lies between other
-    `values`, or if a value is not a number above 0.
+    For example, `beyond([1, 2, 4], 4)` returns 8. Return None if `best` is neither the smallest nor
+    the largest of `values`, or if a value is not a number above 0.
     """
     if not at_end(values, best) or min(values) <= 0:
         return None
@@ -297,15 +300,15 @@ def read_experiment(
     overrides: Mapping[str, Any] | None = None,
     added: Collection[str] = (),
 ) -> Experiment:
-    """Return the experiment that conf/experiment/<name>.yaml describes at one scale.
+    """Return the experiment of conf/experiment/<name>.yaml at one scale.
 
     Args:
         name: the name of the yaml file.
-        data: the section `experiment`; its part `scales.<scale>` overrides the rest.
+        data: the section `experiment` of the file. Its part `scales.<scale>` overrides the rest.
         scale: the chosen scale.
-        overrides: the command line's values, by key. Only keys that begin with `experiment.` are
-            used; they override the yaml.
-        added: the keys of overrides that may add an arm.
+        overrides: the values of the command line, by key. Keys that begin with `experiment.`
+            override the yaml. Other keys are ignored.
+        added: the keys that the command line writes with a plus sign. They may add an arm.
 
     Raises:
         UserError: the section is invalid at the chosen scale or at another one.
@@ -353,8 +356,8 @@ def _check_overrides(
         name: the name of the yaml file.
         whole: the section `experiment` at the chosen scale.
         scale: the chosen scale.
-        overrides: the command line's values, by key.
-        added: the keys of overrides that may add an arm.
+        overrides: the values of the command line, by key.
+        added: the keys that the command line writes with a plus sign. They may add an arm.
     """
     arms = whole.get("arms") or {}
     for key, value in overrides.items():
@@ -372,9 +375,9 @@ def _check_overrides(
 def _with_scales(
     data: Mapping[str, Any], overrides: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the section `experiment`, changed by overrides of its part `scales`.
+    """Return the section `experiment`, changed by overrides of `experiment.scales`.
 
-    Raise UserError if an override removes a key that the part lacks.
+    Raise UserError if an override removes a key that the yaml does not set.
     """
     known = leaves(data, "experiment.")
     for key, value in overrides.items():
@@ -387,7 +390,7 @@ def _with_scales(
 def _with_overrides(
     section: Mapping[str, Any], prefix: str, overrides: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return a section of a yaml, changed by the overrides whose keys begin with `prefix`."""
+    """Return a copy of `section` with overrides applied. Ignore keys that lack the `prefix`."""
     changed = dict(section)
     for key, value in overrides.items():
         path = key.removeprefix(prefix).split(".")
@@ -405,9 +408,9 @@ def _with_overrides(
 
 
 def _read(name: str, data: Mapping[str, Any], section: str) -> Experiment:
-    """Parse `data`, the section of the experiment `name` with scale and overrides applied.
+    """Parse `data`, the section `experiment` of the file `name` with scale and overrides applied.
 
-    Raise UserError if it is invalid. `section` is the prefix of keys in error messages.
+    Raise UserError if it is invalid. `section` is the prefix of keys in the message.
     """
     for key in {"name", "yaml"} & data.keys():
         raise UserError(
@@ -440,9 +443,9 @@ _EXPERIMENT = TypeAdapter(Experiment)
 
 
 def _valid(adapter: TypeAdapter[Any], data: Any, name: str, section: str) -> Any:
-    """Parse `data`, a section of the experiment `name`, with a pydantic adapter.
+    """Return `data` as parsed by a pydantic adapter. Raise UserError for the first invalid value.
 
-    Raise UserError for the first invalid value.
+    The message names the experiment `name` and the key, which begins with `section`.
     """
     try:
         return adapter.validate_python(data)
@@ -471,9 +474,9 @@ def _valid(adapter: TypeAdapter[Any], data: Any, name: str, section: str) -> Any
 
 
 def _class_at(path: Sequence[str]) -> type[Any]:
-    """Return the dataclass of the section in which an unknown key stands.
+    """Return the dataclass whose fields are the valid keys beside the unknown key at `path`.
 
-    For example, it is `Match` for the path ("arms", "matched", "match", "tolerence").
+    For example, ("arms", "matched", "match", "tolerence") returns `Match`.
     """
     if len(path) == 1:
         return Experiment
@@ -484,14 +487,14 @@ def _class_at(path: Sequence[str]) -> type[Any]:
 def _check_arm(experiment: Experiment, arm: Arm) -> None:
     """Raise UserError if the match, the parent or an interpolation of an arm is invalid.
 
-    Points are named and compared by the values in `grid`. So these values may not be
-    interpolations, and neither may those of the other keys except `set`.
+    Points are named and compared by their values. So only `set` and `label` may have
+    interpolations such as `${model.heads}`.
     """
     where = f"{experiment.section}.arms.{arm.name}"
     for key, value in leaves(asdict(replace(arm, set={}, label=""))).items():
         if "${" in str(value):
             expected = "no reference to another key"
-            remedy = "write the values, or set the key in an arm of its own"
+            remedy = "write the value, or use `set` in a separate arm"
             raise invalid_value(f"{where}.{key}", value, expected, remedy)
     for key in arm.swept:
         if not can_change_results(key):
@@ -516,14 +519,23 @@ def _check_arm(experiment: Experiment, arm: Arm) -> None:
 def _check_match(where: str, match: Match, others: Sequence[Arm]) -> None:
     """Raise UserError unless `match.to` is a size, or the name of an arm without a match.
 
-    Also raise UserError if it is a size and `where` or `same` is set, because these choose points
-    of an arm. `others` are the other arms of the experiment.
+    Also raise UserError if `match.to` is a size and `match.where` or `match.same` is set, because
+    both refer to points of an arm.
+
+    Args:
+        where: the prefix of keys in the message.
+        match: the section to check.
+        others: the other arms of the experiment.
     """
     target = match.to
     is_size = isinstance(target, int) and 1 <= target <= LARGEST_COUNT
     if is_size and (match.where or match.same):
-        expected = "the name of an arm, since `where` and `same` are about its points"
-        raise invalid_value(f"{where}.to", target, expected, "leave them out")
+        expected = (
+            "the name of an arm, since `where` and `same` refer to the points of an arm"
+        )
+        raise invalid_value(
+            f"{where}.to", target, expected, "leave `where` and `same` out"
+        )
     targets = [arm.name for arm in others if not arm.match]
     if not is_size and target not in targets:
         expected = "a number from 1 to 1e18, or the name of an arm without a match"
@@ -531,7 +543,7 @@ def _check_match(where: str, match: Match, others: Sequence[Arm]) -> None:
 
 
 def _overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge `over` into a copy of `base`, key by key at every level. Replace lists as a whole."""
+    """Return a copy of `base` with `over` merged into it at every level. Replace whole lists."""
     merged = dict(base)
     for key, value in over.items():
         old = merged.get(key)

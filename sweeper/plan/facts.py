@@ -18,8 +18,8 @@ from sweeper.store.code import TRAINS, sources
 from sweeper.store.errors import UserError
 from sweeper.store.identity import digest_of
 
-# The size of a model, such as {"params_total": 26900}. Only `width`, the mean over the layers, may
-# be a float.
+# The size of a model, such as {"params_total": 26900, "flops_per_token": 172000}. All values are
+# whole numbers except `width`, which is heads * head size, averaged over the layers.
 Size = dict[str, int | float]
 SAME_SIZE = ("seed", "data", "parent")
 """Keys of a config that do not change the size of its model."""
@@ -32,15 +32,15 @@ class _Cache(TypedDict):
 
 
 class Invalid(UserError):
-    """The error for an invalid config. `str(error)` says why the config is invalid."""
+    """Raised for an invalid config. The message says why the config is invalid."""
 
 
 @dataclass
 class Facts:
     """A cached interface to the size server, for sizes of models and facts about training texts.
 
-    Sizes are `params_total`, `flops_per_token` and others. The cache is a file, keyed by config.
-    Users may delete it. If the code that computes the answers has changed, the cache starts empty.
+    The cache is the file `path`, keyed by config. Users may delete it. If the code that computes
+    the answers has changed, the cache starts empty.
     """
 
     process: SizeServer
@@ -76,8 +76,8 @@ class Facts:
             {k: v for k, v in config.items() if k not in SAME_SIZE}
             for config in configs
         ]
-        # The server refuses 8.0 where it expects 8, so the two need different keys. digest_of would
-        # give them the same key.
+        # Do not use digest_of, which gives 8 and 8.0 the same key. The server refuses 8.0 where it
+        # expects 8, so the two need different keys.
         keys = [files.sha256_of(part) for part in parts]
         known: dict[str, Size] = self._known["sizes"]
         asked = {
@@ -103,7 +103,7 @@ class Facts:
         again only if the size or the times of a file have changed.
         """
         data = {key: value for key, value in config["data"].items() if key != "digest"}
-        # A data set of `datasets` may be a local folder, too.
+        # The data set data.hub.path may be a local folder, too.
         place = data["root"] or (data.get("hub") or {}).get("path")
         fingerprints = _fingerprints(Path(place)) if place else None
         key = digest_of([data, config["task"], fingerprints])
@@ -117,7 +117,7 @@ class Facts:
         return dict(known[key])
 
     def save(self) -> None:
-        """Write the cache to disk if possible. Call this at the end of planning."""
+        """Write new answers to the cache on disk, if possible. Call this at the end of planning."""
         if not self.asked:
             return
         known = {"format": files.FORMAT, "code": self._code, **self._known}
@@ -129,7 +129,10 @@ class Facts:
 
 
 def _fingerprints(root: Path) -> list[list[Any]]:
-    """Return the path, size and times of everything below `root`, to detect changes."""
+    """Return path, size and times of `root` and of all files and folders in it.
+
+    If a file changes, so does the result.
+    """
     root = root.expanduser()
     found = []
     for path in sorted([root, *root.rglob("*")]):

@@ -1,4 +1,4 @@
-"""Combine the values of an arm's grid, limit the number of points, and evaluate `where`."""
+"""Combine the values of an arm's grid, and evaluate conditions such as `where`."""
 
 import ast
 import itertools
@@ -16,7 +16,8 @@ def combinations(arm: Arm) -> list[dict[str, Any]]:
     """Return the distinct points of an arm's grid, each as a dict from config keys to values.
 
     The last axis varies fastest. An axis may set several keys together, as in
-    `model.heads,model.layers: [[8, 2], [9, 3]]`. If two axes set the same key, the later one wins.
+    `model.heads,model.layers: [[8, 2], [9, 3]]`. If two axes set the same key, the later axis wins.
+    Raise UserError if an axis of several keys does not list as many values for each point.
     """
     every: dict[str, dict[str, Any]] = {}
     for values in itertools.product(*arm.grid.values()):
@@ -54,12 +55,11 @@ _LONGEST = 500  # the longest condition, in characters
 
 
 def holds(expression: str | None, config: Mapping[str, Any]) -> bool:
-    """Return whether a condition holds for a run's config. None always holds.
+    """Return whether a condition such as `model.embedding_size % model.heads == 0` holds.
 
-    An example is `model.embedding_size % model.heads == 0`. A condition may use keys of the config,
-    numbers, strings, lists, + - * / // %, comparisons, `in`, `and`, `or` and `not`. Raise UserError
-    for anything else. The expression is parsed with `ast` and evaluated here, never executed as
-    Python code.
+    A condition may use keys of `config`, numbers, strings, lists, + - * / // %, comparisons, `in`,
+    `and`, `or` and `not`. Raise UserError for anything else. The condition is parsed with `ast` and
+    evaluated here, never executed as Python code. Return True if `expression` is None.
     """
     if expression is None:
         return True

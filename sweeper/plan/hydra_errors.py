@@ -1,4 +1,4 @@
-"""Errors of Hydra and OmegaConf, rewritten as one sentence that a user can act on."""
+"""Convert errors of Hydra and OmegaConf into sentences that tell the user what to do."""
 
 import difflib
 import traceback
@@ -22,9 +22,9 @@ from sweeper.store.identity import leaves
 
 
 def is_interrupt(problem: BaseException | None) -> bool:
-    """Return whether Ctrl-C or SIGTERM caused the exception.
+    """Return whether Ctrl-C or SIGTERM caused the exception, directly or indirectly.
 
-    If a signal arrives while OmegaConf changes a config, OmegaConf may raise an error of its own.
+    If a signal interrupts OmegaConf while it changes a config, OmegaConf may raise another error.
     """
     return problem is not None and (
         isinstance(problem, KeyboardInterrupt) or is_interrupt(problem.__context__)
@@ -34,9 +34,9 @@ def is_interrupt(problem: BaseException | None) -> bool:
 def is_user_error(problem: Exception) -> bool:
     """Return whether the user can correct the problem, so that a traceback would not help.
 
-    The user can correct errors of Hydra, OmegaConf, yaml and the operating system, and a missing
-    library. Hydra raises ValueError for a few mistakes of users, but bugs in Headroom may raise it,
-    too. So a ValueError counts only if a module of Hydra raised it.
+    The user can correct errors of Hydra, OmegaConf, yaml and the operating system, and can install
+    a missing library. Other exceptions, such as ValueError, may be bugs in Headroom. So they count
+    only if a module of Hydra raised them.
     """
     *_, (frame, _) = traceback.walk_tb(problem.__traceback__)
     by_hydra = str(frame.f_globals.get("__name__")).startswith("hydra.")
@@ -47,7 +47,7 @@ def is_user_error(problem: Exception) -> bool:
 
 
 def explained(problem: Exception) -> UserError:
-    """Convert an error, such as one of Hydra, into a UserError. Return a UserError unchanged."""
+    """Return a UserError for an error, such as one of Hydra. Return a UserError unchanged."""
     if isinstance(problem, UserError):
         return problem
     if mark := getattr(problem, "problem_mark", None):
@@ -70,7 +70,7 @@ def _of_key(cause: OmegaConfBaseException) -> UserError:
     key = sanitize(cause.full_key)
     if isinstance(cause, ReadonlyConfigError):
         return UserError(
-            f"{key} cannot be set: a config may not name code to call; leave it out."
+            f"{key} cannot be set, since a config may not name code to call; leave it out."
         )
     if not isinstance(cause, ConfigKeyError | ConfigAttributeError):
         reason = str(cause.msg or cause).splitlines()[0].rstrip(".")
@@ -131,7 +131,7 @@ REMOVED = {
     "hydra.sweeper.on_oom": "write trainer.micro_batches=auto",
     "hydra.sweeper.pilot": "train two seeds with seed=0,1, and then run `python -m sweeper decide`",
     "arms.*.seeds": "leave it out; all arms of an experiment have the same seeds",
-    "tune.steps": "leave it out; trials train all steps, as short ones favour high learning rates",
+    "tune.steps": "leave it out; all trials train in full, since short ones favour high rates",
     "tune.halving": "leave it out, since each trial trains all steps",
     "tune.transfer": "leave it out, since each arm's smallest and largest model are tuned",
     "tune.per": "leave it out, since each arm's smallest and largest model are tuned first",
@@ -153,15 +153,15 @@ REMOVED = {
         "choose another task, such as representation, which needs no text either"
     ),
 }
-"""Keys and options of earlier versions, and what to do instead.
+"""Removed keys and options of earlier versions, and what to do instead.
 
-A key also matches longer keys that contain it. For example, `tune.steps` matches
-`experiment.tune.steps`. A `*` matches any text.
+An entry also applies to longer keys that contain it. For example, `tune.steps` applies to
+`experiment.tune.steps`. A `*` stands for any text.
 """
 
 
 def unknown_key(key: str, known: Collection[str]) -> UserError:
-    """Return the UserError for an unknown key. Its message suggests similar `known` keys."""
+    """Return the UserError for an unknown key. The message suggests similar keys from `known`."""
     for removed, remedy in REMOVED.items():
         if fnmatchcase(f".{key}.", f"*.{removed}.*"):
             return UserError(f"{sanitize(key)} was removed: {remedy}.")
@@ -174,7 +174,7 @@ def unknown_key(key: str, known: Collection[str]) -> UserError:
     near = near or [
         one for one, end in ends.items() if end in similar or end.startswith(last)
     ]
-    # First suggest keys of the section that the user named.
+    # Suggest keys of the same section first.
     near.sort(key=lambda one: one.rpartition(".")[0] != section)
     hint = "`--cfg all` and docs/experiments.md list all keys."
     if near:

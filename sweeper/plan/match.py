@@ -1,10 +1,10 @@
-"""Find the value of a key that gives a model a target size, to match points of other arms.
+"""Find the value of a key, such as the number of heads, that gives a model a target size.
 
 To measure the size of a model, the size server builds it. The size must not fall as the key grows.
 With most attention variants, the size is a polynomial in the key of degree at most two. So a
 parabola through the sizes of three models predicts the solution, and two more models confirm it. If
-they contradict the prediction, bisection finds the solution. If only some values give a valid
-model, such as the divisors of the number of heads, `solve` tries the values one by one.
+they contradict the prediction, bisection finds the solution. If some values give no valid model,
+because the key must divide the number of heads, for example, `solve` tries the values one by one.
 
 This file is stop 3 of the road through the code in CONTRIBUTING.md. Read run/schedule.py next.
 """
@@ -16,7 +16,7 @@ from functools import cache
 from sweeper.store.errors import UserError
 
 LARGEST = 2**20
-GAP = 256  # give up after this many values in a row that give no valid model
+GAP = 256  # when trying one by one, stop after this many values in a row without a valid model
 MOST_TRIED = 4096  # try at most this many values one by one
 
 FALLS = "the model gets smaller as the key grows; solve for another key."
@@ -29,7 +29,7 @@ class _NoValidModel(Exception):
 def solve(
     count: Callable[[int], int | UserError], target: int, *, step: int = 1
 ) -> tuple[int, int]:
-    """Return the value of a key that brings a model's size nearest to `target`, and this size.
+    """Return the value of a key whose model has the size nearest to `target`, and this size.
 
     Args:
         count: a function that takes a value of the key and returns the size of the model. For an
@@ -38,8 +38,8 @@ def solve(
         step: try only multiples of this number.
 
     Raises:
-        UserError: no value of the key solves the problem. For example, the size does not depend on
-            the key, or it falls as the key grows.
+        UserError: no value gives a valid model or reaches `target`, the size does not depend on the
+            key, or the size falls as the key grows.
     """
 
     @cache
@@ -80,7 +80,7 @@ def solve(
 
 
 def _guess(first: list[int], target: int) -> int:
-    """Return the x at which a parabola reaches `target`, rounded down, but at least 1.
+    """Return the largest whole x at which a parabola is at most `target`, but at least 1.
 
     `first` holds the values of the parabola at x = 1, 2 and 3.
     """
@@ -96,7 +96,7 @@ def _guess(first: list[int], target: int) -> int:
 def _last_not_above(at: Callable[[int], int], target: int, guess: int) -> int:
     """Return the largest number m with `at(m) <= target`, or 0 if there is none.
 
-    `guess` is an estimate of m. A good one saves calls of `at`.
+    `guess` is an estimate of m. The better it is, the fewer calls of `at` are needed.
     """
     if at(1) > target:
         return 0
@@ -115,10 +115,10 @@ def _last_not_above(at: Callable[[int], int], target: int, guess: int) -> int:
 def _valid_multiples(
     try_at: Callable[[int], int | UserError], target: int
 ) -> Iterator[int]:
-    """Yield the multiples of the step that give a valid model, in ascending order.
+    """Yield the numbers m for which the value m * step gives a valid model, in ascending order.
 
-    Stop after the first model that is larger than `target`, but yield at least two multiples. Also
-    stop after GAP multiples in a row without a valid model.
+    Stop after the first model that is larger than `target`, but yield at least two numbers. Also
+    stop after GAP numbers in a row without a valid model. Raise UserError after MOST_TRIED numbers.
     """
     last = 0
     for multiple in range(1, MOST_TRIED + 1):

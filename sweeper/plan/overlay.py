@@ -16,13 +16,18 @@ def with_command_line(
 
     Args:
         experiment: the experiment as its yaml describes it.
-        axes: keys with several values; every arm sweeps them.
-        fixed: keys with one value; an arm that sweeps such a key gets only this value.
+        axes: the values of swept keys. Every arm sweeps these keys.
+        fixed: the values of keys with one value. An arm that sweeps such a key gets only this
+            value.
 
     Raises:
-        UserError: the command line sets `metric`, or a key that an arm solves for or in which arms
-            differ. It sweeps a key for which claims need one value. Or it has options of tuning,
-            but the experiment is not tuned.
+        UserError: the command line does one of the following:
+
+            - it sets `metric`
+            - it sets a key in which the arms differ
+            - it sets a key whose value an arm computes to match a size
+            - it sweeps a key that must have one value, because claims compare the arms
+            - it sets options of tuning, but the experiment is not tuned
     """
     typed = {**fixed, **axes}
     if "metric" in typed:
@@ -34,15 +39,15 @@ def with_command_line(
         _check_arms_agree(experiment, key, value)
     added = _added_axes(experiment, axes)
     if added and experiment.claims and len(experiment.arms) > 1:
-        # A claim would compare one arm at one value with another arm at another value.
+        # A claim could compare arms at different values of the added key.
         expected = f"one value, since claims of {experiment.yaml} compare its arms"
         remedy = "start one sweep for each value, or add 'experiment.claims=[]'"
         raise invalid_value(added[0], axes[added[0]], expected, remedy)
 
     arms = {name: _arm(arm, axes, fixed) for name, arm in experiment.arms.items()}
-    # The figure of the yaml would join points with different values of an added axis, and it may
-    # ignore a typed `experiment.x`. If one of the two is typed, draw curves, unless the figure is
-    # typed as well.
+    # The figure that the yaml names would join points with different values of an added axis, and
+    # it may ignore the override experiment.x. So in these two cases, draw the figure "curves",
+    # unless the command line chooses a figure.
     figure = experiment.figure
     if (added or "experiment.x" in fixed) and "experiment.figure" not in fixed:
         figure = "curves"
@@ -53,25 +58,29 @@ def with_command_line(
 
 
 def _arm(arm: Arm, axes: Mapping[str, list[Any]], fixed: Mapping[str, Any]) -> Arm:
-    """Return a copy of an arm, in which the keys of the command line override its own.
+    """Return a copy of an arm in which the command line overrides `set` and `grid`.
 
-    Keys in `axes` are swept. Keys in `fixed` have one value.
+    The copy sweeps `axes`. It does not set the keys in `fixed`, since each config gets them from
+    the command line. If the arm sweeps such a key, the copy sweeps its single value.
     """
     kept = {key: value for key, value in arm.set.items() if key not in {*axes, *fixed}}
-    # An arm may sweep a fixed key together with others, as in "model.heads,model.layers". So append
-    # an axis that has only the fixed key. It overrides the earlier axis.
+    # The fixed key may be in an axis of several keys, such as "model.heads,model.layers". So keep
+    # this axis, and append one that has only the fixed key. Later axes override earlier ones.
     alone = {key: [fixed[key]] for key in arm.swept if key in fixed}
     return replace(arm, set=kept, grid={**arm.grid, **alone, **axes})
 
 
 def _tune(tune: Tune, typed: Mapping[str, Any]) -> Tune | None:
-    """Return the tuning of the keys that are not typed; None if no key is left."""
+    """Return `tune` without the keys that the command line sets; None if no key is left."""
     free = {key: values for key, values in tune.grid.items() if key not in typed}
     return replace(tune, grid=free) if free else None
 
 
 def _refuse_tuning_options(experiment: Experiment, typed: Mapping[str, Any]) -> None:
-    """Raise UserError if the command line has options of tuning, although nothing is tuned."""
+    """Raise UserError if the command line sets options of tuning, such as experiment.tune.grow.
+
+    Call this only if the experiment is not tuned.
+    """
     for key, value in typed.items():
         if value and re.match(r"experiment\.(scales\.[^.]+\.)?tune", key):
             expected = (
@@ -82,7 +91,7 @@ def _refuse_tuning_options(experiment: Experiment, typed: Mapping[str, Any]) -> 
 
 
 def _check_not_solved(experiment: Experiment, typed: Mapping[str, Any]) -> None:
-    """Raise UserError if the command line sets a key that an arm solves for."""
+    """Raise UserError if the command line sets a key that an arm computes, `match.solve`."""
     for arm in experiment.arms.values():
         if arm.match and arm.match.solve in typed:
             raise UserError(
@@ -93,10 +102,10 @@ def _check_not_solved(experiment: Experiment, typed: Mapping[str, Any]) -> None:
 
 
 def _added_axes(experiment: Experiment, axes: Mapping[str, list[Any]]) -> list[str]:
-    """Return the keys of `axes` with several values that some arm of the yaml does not sweep.
+    """Return the keys of `axes` with several values that an arm of the yaml does not sweep.
 
-    Arms that start from another arm, or are matched to one, do not count, because they take its
-    values.
+    Ignore arms that have a parent or are matched to another arm, since the points of such arms take
+    the value of their parent or their target.
     """
     arms = experiment.arms
     free = [
@@ -112,11 +121,11 @@ def _added_axes(experiment: Experiment, axes: Mapping[str, list[Any]]) -> list[s
 
 
 def _check_arms_agree(experiment: Experiment, key: str, typed: Any) -> None:
-    """Raise UserError if arms set a key, but not all to the same value.
+    """Raise UserError if the command line sets a key in which the arms of the yaml differ.
 
-    A value on the command line would hold for all arms. They would no longer differ in this key,
-    but keep their labels and claims. An arm that sweeps the key can take any value. An arm that
-    neither sets nor sweeps it has the value of its parent.
+    The arms would no longer differ in this key, but would keep their labels and claims. An arm that
+    sweeps the key counts as having the typed value. An arm with a parent is ignored if it neither
+    sets nor sweeps the key, since it takes the value of the parent.
     """
     arms = experiment.arms.values()
     own = [arm for arm in arms if not arm.parent or key in (*arm.set, *arm.swept)]

@@ -24,23 +24,25 @@ from sweeper.store.identity import can_change_results, digest_of
 
 
 def folder_override(key: str, folder: str | Path) -> str:
-    """Return the override that sets a key to a folder, quoted so that any name is allowed."""
-    # Hydra reads a backslash literally, except before a quote.
+    """Return the override KEY='FOLDER', escaped so that Hydra accepts any name of a folder."""
+    # Hydra reads a backslash literally, except before a quote. So double it only there.
     quoted = re.sub(r"(\\+)(?='|$)", r"\1\1", str(folder)).replace("'", "\\'")
     return f"{key}='{quoted}'"
 
 
 @dataclass(frozen=True)
 class CommandLine:
-    """The overrides of a command line. Their keys are stored without leading plus signs.
+    """The overrides of a command line. All keys are stored without leading plus signs.
 
     Attributes:
-        fixed: the overrides that set one value, such as "model.heads=8", by key. Overrides of the
-            section `experiment` are left out.
-        values: the parsed values of all overrides that set one value, by key.
-        axes: the values to sweep, by key, such as [4, 8] for "model.heads=4,8".
+        fixed: the text of each override that sets one value, such as "model.heads=8", by key.
+            Overrides of keys that begin with `experiment.` are left out.
+        values: the value of each override that sets one value, by key. Includes the keys that begin
+            with `experiment.`.
+        axes: the values of each override with several values, by key. For example, "model.heads"
+            maps to [4, 8] for "model.heads=4,8".
         experiments: the names of the chosen experiments.
-        added: the keys that begin with a single plus sign.
+        added: the keys that the user wrote with a single plus sign.
     """
 
     fixed: Mapping[str, str]
@@ -60,8 +62,8 @@ def read(
 ) -> CommandLine:
     """Parse the overrides of a command line.
 
-    Raise UserError for a malformed or repeated override. If an override has more than `max_points`
-    values, read only one value more. The planner then refuses the grid.
+    Raise UserError for a malformed or repeated override. Read at most `max_points` + 1 values of an
+    override, which is enough for the planner to refuse the sweep as too large.
     """
     by_key = _parsed(arguments, composer)
     axes = {
@@ -121,9 +123,10 @@ def _parsed(arguments: Iterable[str], composer: Composer) -> dict[str, Override]
 
 
 def _listed(key: str, override: Override, composer: Composer, most: int) -> list[Any]:
-    """Return the values of an override with several values, but at most `most` values.
+    """Return the values of an override with several values, but at most `most` of them.
 
-    The override has a list, a range, or a glob of the options of a config group.
+    The override may be a list (a,b), a range (range(1,9)), or a glob of the options of a config
+    group (glob(*)). All options that match a glob are returned.
     """
     if isinstance(pattern := override.value(), Glob):
         values = pattern.filter(composer.options(key))
@@ -148,18 +151,22 @@ def _check_axis(key: str, values: list[Any]) -> None:
         remedy = f"to set a list, write '{key}=[{listed}]'; to sweep seeds, write seed={listed}"
         raise invalid_value(key, listed, "one value", remedy)
     if key == "scale" or not can_change_results(key):
-        # Different values of a key that cannot change results would give the same runs.
+        # All points of a sweep have the same scale. A key that cannot change results would give the
+        # same runs for each value.
         remedy = "start one sweep for each value"
         raise invalid_value(key, listed, "one value", remedy)
     if "${" in listed:
-        # Points are named and compared by their values.
+        # Points are named and compared by their values. So these may not depend on other keys.
         expected = "no reference to another key"
         remedy = "write the values, or start one sweep for each of them"
         raise invalid_value(key, listed, expected, remedy)
 
 
 def absolute_path(key: str, value: Any) -> Path:
-    """Return the value of a key as an absolute path. Raise UserError if it is not a path."""
+    """Return `value` as an absolute path, with ~ expanded. Raise UserError if it is no path.
+
+    The message names `key`.
+    """
     # expanduser raises RuntimeError for `~name` if there is no such user.
     with suppress(RuntimeError):
         if isinstance(value, str) and value:
@@ -168,11 +175,12 @@ def absolute_path(key: str, value: Any) -> Path:
 
 
 def _right_side(override: Override) -> str:
-    """Return what stands after the equals sign of an override."""
+    """Return the text after the first equals sign of an override."""
     return str(override.input_line).partition("=")[2]
 
 
-# The largest length of `name`. File names begin with it, and may have only 255 bytes.
+# The largest length of `name` in characters. Names of files begin with `name`, and most file
+# systems allow only 255 bytes.
 _LONGEST = 56
 _PLAIN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{_LONGEST - 1}}}")
 
@@ -192,12 +200,12 @@ def check_name(name: Any, experiments: int) -> None:
 def name_of(
     command_line: CommandLine, experiment: Experiment | None, composer: Composer
 ) -> str:
-    """Return the default name for the results of a command line.
+    """Return the default name for the results of a command line, such as "fig1-3f2a9c01".
 
-    The name begins with that of the experiment. Without an experiment, it begins with `grid` if a
-    key other than `seed` is swept, else with `run`. If overrides can change results, append a hash
-    of these overrides. Leave out `scale` if it is the default, and `seed` if it only adds seeds to
-    those of the config.
+    The name begins with the name of the experiment. Without an experiment, it begins with "grid" if
+    a key other than `seed` is swept, else with "run". If overrides can change results, a hash of
+    these overrides follows. The hash leaves out `scale` if it is the default, and `seed` if it
+    includes all seeds of the experiment or of the config.
     """
     base = "grid" if command_line.axes.keys() - {"seed"} else "run"
     if experiment:

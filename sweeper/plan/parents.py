@@ -1,4 +1,4 @@
-"""Find the parent of a run, and check that the run can start from the parent's weights."""
+"""Find the parent of a run, and check that the run can start from the weights of the parent."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from sweeper.store.identity import DRAWN, INTRODUCED_AS, leaves
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, State
 
-# A tokenizer depends on these keys. `joined` and `documents` choose the text that trains it.
+# The keys that determine a tokenizer. `joined` and `documents` change the text that trains it.
 _TOKENIZER = (
     "data.digest",
     "task.tokenizer",
@@ -26,7 +26,7 @@ _TOKENIZER = (
 
 @dataclass
 class Parents:
-    """The finished runs that the config key `parent` names.
+    """A lookup of the finished runs that the config key `parent` names.
 
     The value of the key is the id of a run, or a folder that Hugging Face's `transformers` saved.
     """
@@ -61,17 +61,17 @@ class Parents:
 
 
 def check_start(run: Record, plan: Plan, facts: Facts) -> None:
-    """Raise UserError if a run has a parent and cannot start from it.
+    """Raise UserError if a run has a parent and cannot start from the weights of the parent.
 
     The parent may be a run of the same plan, or a finished run that `parent=ID` names. Both runs
-    need the same tokenizer and the same model. But `model.dropout` and `model.initializer_range`
-    may differ. A model with collaborative attention may start from any attention variant, since it
-    can re-parametrise the weights.
+    need the same tokenizer and the same values of `model.*`, except for `model.dropout` and
+    `model.initializer_range`. A model with collaborative attention may start from a model with any
+    attention variant, since it can re-parametrise the weights.
     """
     if run.parent is None:
         return
     known = plan.runs.get(run.parent) or RunStore(plan.outputs).run(run.parent).record()
-    # Old records lack newer keys, so add the values that their runs used implicitly.
+    # Records of earlier versions lack newer keys. Add the values that their runs used implicitly.
     ours, theirs = (INTRODUCED_AS | leaves(one.config) for one in (run, known))
     expected = {key: theirs.get(key) for key in _TOKENIZER}
     other_task = ours["task.name"] != theirs["task.name"]
@@ -105,6 +105,6 @@ def check_start(run: Record, plan: Plan, facts: Facts) -> None:
 
 
 def tokenizer_of(config: Mapping[str, Any], facts: Facts) -> str:
-    """Return the name of the prepared data that holds the tokenizer of a run."""
+    """Return the name of the prepared data with the tokenizer of the run that has this config."""
     named: str | None = config["task"].get("tokenizer")
     return named or str(facts.text(config)["prepared"])

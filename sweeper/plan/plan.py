@@ -1,7 +1,8 @@
 """The data classes of a plan.
 
-An arm is one curve of an experiment. A configuration is a point on this curve, without a seed. For
-each seed, the plan has a planned point and a run that measures it. Planned points may share a run.
+An arm is one curve of an experiment. A `Configuration` is a point on this curve, without a seed.
+For each seed, the plan has a `PlannedPoint` and a run that trains its model. Points with the same
+config share a run.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from sweeper.plan.facts import Size
 from sweeper.store.records import Record
 
 Rounds = Sequence[Mapping[str, Any]]
-"""The seeds and verdicts of earlier rounds of `hydra.sweeper.decide`, as plain data."""
+"""The earlier rounds of `hydra.sweeper.decide`, as plain data.
+
+Each round has the form {"seeds_judged": {run id of a point's first seed: number of seeds}}."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Matched:
     """The target size of a matched point, and the size that its model achieves.
 
     Attributes:
-        to: a description of the target, such as "standard heads=8".
+        to: a description of the target, such as "standard heads=8" or "16,640".
         count: the measure of size, such as "params_total".
         target: the target size.
         achieved: the size of the point's model.
@@ -42,7 +45,7 @@ class Matched:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The values that tuning chose for a point, and the ids of the trial runs that it compared."""
+    """The values that tuning chose for a point, and the ids of the trials that it compared."""
 
     values: Mapping[str, Any]
     trials: Sequence[str]
@@ -54,20 +57,21 @@ class Configuration:
 
     Attributes:
         arm: the arm.
-        values: the values of the keys in the arm's grid. In a matched arm, also the value of the
-            solved key.
-        config: the config of the point's runs. Each run replaces its seed, unless `once` is True.
+        values: the values of the keys in the arm's grid. In a matched arm, also the computed value
+            of the key `match.solve`.
+        config: the config of the point's runs, but each run has its own seed, unless `once` is
+            True.
         size: the size of the model.
-        matched: the target size and the achieved one, if the arm is matched.
-        parent: the parent configuration, or None. Each run starts from the parent's run with the
-            same seed.
+        matched: the target size and the achieved size; None if the arm is not matched.
+        parent: the configuration from whose weights the runs start, or None. Each run starts from
+            the parent's run with the same seed.
         once: whether the point has only one run, with the seed in `config`.
-        seeds: the seeds of a tuning trial. For all other points it is empty, and the experiment
-            lists their seeds.
-        chosen: the values that tuning chose.
-        alternative_to: None, unless trials could not tell which of two choices of the tuned values
-            is better. Then the point has two configurations. In the second one, this attribute
-            holds the `values` of the first.
+        seeds: the seeds of a tuning trial. It is empty for all other points, which have the seeds
+            of the experiment.
+        chosen: the values that tuning chose; None if the point is not tuned.
+        alternative_to: None in most cases. If trials could not tell which of two choices of the
+            tuned values is better, the point has two configurations. In the second configuration,
+            this attribute holds the `values` of the first.
     """
 
     arm: Arm
@@ -84,7 +88,7 @@ class Configuration:
 
 @dataclass(frozen=True)
 class PlannedPoint:
-    """A point of a curve with one seed, and the id of the run that measures it."""
+    """A point of a curve with one seed, and the id of the run that trains its model."""
 
     experiment: str
     arm: str
@@ -101,7 +105,7 @@ class PlannedPoint:
 class Plan:
     """The runs of a sweep and the points that use them.
 
-    `runs` is keyed by run id. All other mappings are keyed by the name of an experiment.
+    The keys of `runs` are run ids. The keys of all other mappings are names of experiments.
     """
 
     scale: str
@@ -127,11 +131,11 @@ class Plan:
 
     @property
     def tuned(self) -> bool:
-        """True if an experiment of the plan is tuned."""
+        """Whether at least one experiment of the plan is tuned."""
         return any(one.tune for one in self.experiments.values())
 
     def as_data(self, rounds: Rounds = ()) -> dict[str, Any]:
-        """Return the plan as plain data, including the earlier `rounds`."""
+        """Return the plan as plain data for its file. `rounds` are the rounds before this plan."""
         return {
             # The command as the user wrote it: sweep.py without its folder, and overrides without
             # the `++` that sweep.py adds.

@@ -1,9 +1,9 @@
 """Turn the overrides of a command line into a plan of runs.
 
 A command line names experiments, or sweeps a grid, which becomes an experiment with one arm.
-configurations.py composes the configs of every arm, solves for matched sizes (match.py), and asks
-the size server for the size of each model. seeds.py makes points and runs from them, and parents.py
-checks the runs that start from another run.
+configurations.py composes the configs of every arm, gives matched models their target sizes
+(match.py), and asks the size server for the size of each model. From these, seeds.py makes points
+and runs. parents.py checks the runs that start from another run.
 
 A `Plan` is an object in memory. sweeper/store/plans.py writes it to disk.
 
@@ -47,16 +47,16 @@ _REFERENCE = re.compile(r"\$\{\s*([^}\s]*)\s*\}")
 
 @dataclass
 class Planner:
-    """A planner that turns command lines into plans, and caches composed configs."""
+    """A planner that turns command lines into plans of at most `max_runs` points."""
 
     composer: Composer
     process: SizeServer
     max_runs: int
 
     def plan(self, arguments: Iterable[str]) -> Plan:
-        """Return the plan of a command line. Raise UserError if any of its runs could not train."""
+        """Return the plan of a command line. Raise UserError if one of its runs could not train."""
         command_line = read(arguments, self.composer, max_points=self.max_runs)
-        # Compose with the first experiment, since overrides may set keys of its task.
+        # Overrides may set keys of the experiment's task. So compose with the first experiment.
         chosen = [f"experiment={name}" for name in command_line.experiments[:1]]
         template = self.composer.base([*chosen, *command_line.fixed.values()])
         outputs = _outputs_folder(template)
@@ -92,7 +92,7 @@ class Planner:
     ) -> dict[str, Experiment]:
         """Return the experiments of a command line, keyed by the name of their results.
 
-        Raise UserError if they have more than `max_runs` points, before any point is composed.
+        Raise UserError if they are invalid or have more than `max_runs` points.
         """
         given_name = template.resolved.get("name")
         if given_name is not None:
@@ -108,7 +108,7 @@ class Planner:
             name = given_name or name_of(command_line, shipped, self.composer)
             made = with_command_line(shipped, axes, command_line.values)
             if made.finetune and "parent" in command_line.keys:
-                # All points have the parent's model, so claims about sizes have nothing to compare.
+                # All points fine-tune one model, so claims about sizes have nothing to compare.
                 made.claims = command_line.values.get("experiment.claims", [])
             found[name] = replace(made, name=name)
         if not command_line.experiments:
@@ -133,7 +133,7 @@ class Planner:
             for arm in experiment.arms.values()
         )
         if points > self.max_runs:
-            # The command line is read only as far as this check needs it.
+            # "At least", because `read` stops after max_runs + 1 values of a key.
             raise UserError(
                 f"the sweep has at least {points:,} points, more than "
                 f"hydra.sweeper.max_runs={self.max_runs:,}; sweep fewer values or raise "
@@ -141,7 +141,10 @@ class Planner:
             )
 
     def _shipped(self, yaml: str, command_line: CommandLine, scale: str) -> Experiment:
-        """Return the experiment of conf/experiment/<yaml>.yaml, changed by the command line."""
+        """Return the experiment of conf/experiment/<yaml>.yaml with overrides `experiment.*`.
+
+        Raise UserError if it is invalid, or if its yaml chooses another scale than `scale`.
+        """
         own = self.composer.base([f"experiment={yaml}", *command_line.fixed.values()])
         own_scale = own.resolved["scale"]["name"]
         if own_scale != scale:
@@ -173,7 +176,9 @@ def _seeds_given(command_line: CommandLine, template: RunTemplate) -> list[Any] 
     if seeds is not None:
         check_seeds(seeds)
         if "experiment.seeds" in command_line.values and command_line.experiments:
-            raise UserError("seed and experiment.seeds are both set; set one of them.")
+            raise UserError(
+                "seed and experiment.seeds are both set; set only one of them."
+            )
     return seeds
 
 
@@ -203,9 +208,9 @@ def _grid(
 
 
 def _check_interpolations(experiment: Experiment, template: RunTemplate) -> None:
-    """Raise UserError if a value refers to a key that is set later, as in `${seed}`.
+    """Raise UserError if a value refers to a key that has no final value yet, as in `${seed}`.
 
-    The seed, the tuned keys and the key that matching solves for are set after interpolations are
+    The seed, the tuned keys and the key `match.solve` get their values after interpolations are
     resolved.
     """
     tuned = experiment.tune.grid if experiment.tune else {}
@@ -227,7 +232,7 @@ def _check_interpolations(experiment: Experiment, template: RunTemplate) -> None
 def _texts(points: Sequence[Configuration], facts: Facts) -> str:
     """Return a one-line description of the training texts of an experiment.
 
-    Leave out the texts of points with a parent, unless all points have one.
+    Leave out the texts of points that start from other runs, unless all points do.
     """
     own = [
         one for one in points if not (one.parent or one.config.get("parent"))
@@ -239,9 +244,9 @@ def _texts(points: Sequence[Configuration], facts: Facts) -> str:
 def _replaced(
     point: Configuration, command_line: CommandLine, composer: Composer
 ) -> str:
-    """Return a sentence if the task or the scale replaces values of a chosen optimizer, else "".
+    """Return a note for the user if the task or the scale overrides the chosen optimizer, else "".
 
-    Hydra composes the task and the scale after the optimizer, and they may set its keys.
+    Hydra composes the task and the scale after the optimizer, and they may set keys of it.
     """
     settings = {**command_line.values, **point.arm.set, **point.values}
     option = settings.get("optimizer")
@@ -264,9 +269,9 @@ def _replaced(
 def _check_results(
     experiment: Experiment, points: Sequence[Configuration], facts: Facts
 ) -> None:
-    """Raise UserError if an experiment names a figure, claim, metric or key that does not exist.
+    """Raise UserError if the figure, a claim, a metric or the x-axis of an experiment is unknown.
 
-    This function does not check whether the points can decide a claim. results/judge.py does.
+    This function does not check whether the points can decide a claim (results/judge.py does).
     """
     registry.check(registry.FIGURES, experiment.figure, f"{experiment.section}.figure")
     for claim in experiment.claims:
@@ -287,7 +292,7 @@ def _check_metrics(
 ) -> None:
     """Raise UserError if an experiment names a metric that its tasks do not measure.
 
-    A task with an unknown list of metrics may measure any metric.
+    A task that does not list its metrics may measure any metric.
     """
     section = f"{experiment.section}." if experiment.yaml else ""
     of_task: dict[str, Configuration] = {}

@@ -1,8 +1,8 @@
 """Refuse configs that name code to run, or that contain secrets.
 
-Hydra calls the function that a `_target_` names. A resolver such as `${oc.env:KEY}` can copy
-environment variables into saved files. Headroom needs neither, since it finds tasks and models by
-name. The checks also cover the yaml files in the folder that `--config-dir` names.
+A config could make Hydra call any function with the key `_target_`, and copy environment variables
+into saved files with a resolver such as `${oc.env:KEY}`. Headroom needs neither, since it finds
+tasks and models by name. The checks also cover the yaml files in the folder of `--config-dir`.
 """
 
 import math
@@ -19,11 +19,11 @@ LARGE = re.compile(rf"\d{{{LONGEST_NUMBER + 1}}}")
 SECRET = re.compile(
     r"(?i)(api_?key|secret|passw(or)?d|credential|authorization|(^|_)token$)"
 )
-# Matches paths such as ../other, and names with a suffix such as tiny.yaml. A config group accepts
-# only the name of one of its files, without the suffix.
+# Matches paths such as ../other, and names of files such as tiny.yaml. A config group accepts only
+# the name of one of its files without the suffix, such as tiny.
 AWAY = re.compile(r"[/\\$~]|\.\.|\.ya?ml(,|$)")
 RESOLVER = re.compile(r"\$\{\s*[\w.]+\s*:")
-# A command line may set only these parts of Hydra's own section.
+# A command line may set only these parts of the section `hydra`.
 HYDRA = (
     "hydra.sweeper.",
     "hydra.launcher.",
@@ -31,12 +31,12 @@ HYDRA = (
     "hydra.mode",
     "hydra.verbose",
 )
-# A sweep accepts -m and the flags that choose the folders of yaml files and the primary config.
+# The flags of a sweep: -m, and those that choose folders of yaml files and the primary config.
 FOLDERS = frozenset("-cd --config-dir -cp --config-path -cn --config-name".split())
 SWEEPS = FOLDERS | {"-m", "--multirun"}
 WITH_VALUE = FOLDERS | frozenset("-c --cfg -p --package".split())
-# These flags make Hydra print help or the config. Hydra's other flags are refused, since
-# --experimental-rerun reads a pickle.
+# Further flags with which Hydra prints help or the config. All others are refused, for example
+# --experimental-rerun, which reads a pickle.
 PRINTS = frozenset(
     "--resolve -h --help --hydra-help -i --info -sc --shell-completion".split()
 )
@@ -45,8 +45,8 @@ PRINTS = frozenset(
 def refuse_arguments(arguments: list[str]) -> None:
     """Raise UserError for arguments that must not reach Hydra, such as unknown flags.
 
-    sweep.py calls this before it calls Hydra, because Hydra acts on flags and parses values before
-    it calls the sweeper.
+    Call this before Hydra, because Hydra acts on flags and parses values before it calls the
+    sweeper.
     """
     for before, argument in pairwise(["", *arguments]):
         flag = argument.partition("=")[0]
@@ -66,7 +66,10 @@ def refuse_arguments(arguments: list[str]) -> None:
 
 
 def refuse_key(key: str) -> None:
-    """Raise UserError for a key that a command line may not set, add or delete."""
+    """Raise UserError if a command line may not use this key.
+
+    `key` may begin with + or ~, with which Hydra adds or deletes a key.
+    """
     plain = key.lstrip("+~")
     if plain == "hydra/sweeper":
         own = "Headroom works only with its own sweeper"
@@ -99,7 +102,7 @@ def refuse_path(key: str, value: str) -> None:
 
 
 def refuse_tree(tree: Any) -> None:
-    """Raise UserError if a config has a key or value that may be harmful.
+    """Raise UserError if a config has a harmful key or value.
 
     `tree` is the config before interpolations are resolved. These are refused:
 
@@ -129,6 +132,7 @@ def refuse_tree(tree: Any) -> None:
 
 
 def _nodes(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield (dotted key, value) for each entry of nested dicts and lists, at every level."""
     listed = enumerate(tree) if isinstance(tree, list) else ()
     for key, value in tree.items() if isinstance(tree, Mapping) else listed:
         place = f"{path}.{key}" if path else str(key)

@@ -15,13 +15,12 @@ from sweeper.store.records import Record
 def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:
     """Return a copy of the plan with a `PlannedPoint` and a run for each configuration and seed.
 
-    A parent gets at least as many seeds as its children. A configuration that several arms or
-    experiments share gets the same number of seeds in all of them.
-
     Args:
         plan: the plan; its points and runs are replaced.
-        wanted: the number of seeds of each configuration that needs more than the experiment lists.
-            The keys are the ids of the configurations' runs with the first seed.
+        wanted: the total number of seeds of each configuration that needs more seeds than the
+            experiment lists. The key of a configuration is the id of its run with the first seed.
+            The number holds in all arms and experiments with this configuration. A parent gets at
+            least as many seeds as its children.
     """
     points: list[PlannedPoint] = []
     runs: dict[str, Record] = {}
@@ -41,7 +40,7 @@ def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:
 def _planned(
     one: Configuration, experiment: Experiment, seed: int
 ) -> tuple[PlannedPoint, Record]:
-    """Return the point of a configuration with one seed, and the run that measures it."""
+    """Return the point of a configuration with one seed, and the record of its run."""
     config = seeded_config(one, seed)
     run, task = run_id(config), config["task"]["name"]
     point = PlannedPoint(
@@ -68,14 +67,14 @@ def _more_seeds(
     wanted: Mapping[str, int],
     own: Sequence[int],
 ) -> list[int]:
-    """Return the number of seeds that each configuration in `found` needs.
+    """Return the number of seeds of each configuration in `found`.
 
     A parent needs at least as many seeds as its children.
 
     Args:
         found: the configurations. Parents precede their children.
-        experiment: their experiment.
-        wanted: the argument of `with_seeds`.
+        experiment: the experiment of the configurations.
+        wanted: the number of seeds by first run, as in `with_seeds`.
         own: the number of seeds that each configuration has without `wanted`.
     """
 
@@ -86,8 +85,7 @@ def _more_seeds(
     counts: dict[str, int] = {}
     for name, least in zip(names, own, strict=True):
         counts[name] = max(least, wanted.get(name, 0), counts.get(name, 0))
-    # Visit children before their parents, so that the number of a child also reaches its
-    # grandparents.
+    # Visit children before their parents, so that grandparents get the number as well.
     for one, name in zip(reversed(found), reversed(names), strict=True):
         if one.parent:
             parent = first_run(one.parent)
@@ -98,10 +96,9 @@ def _more_seeds(
 def _seeds(one: Configuration, experiment: Experiment, number: int) -> list[int]:
     """Return the first `number` seeds of a configuration.
 
-    First come the seeds that the configuration or its experiment lists. Larger numbers follow, and
-    after the largest one the numbers from 0. The seeds of tuning trials are left out of these. For
-    example, after the seeds [5, 7] come 8, 9 and so on. If `once` is True, return only the seed in
-    the config.
+    First come the seeds that the configuration or the experiment lists. For example, the seeds
+    [5, 7] are followed by 8, 9 and so on. Skip the seeds of tuning trials. After LARGEST_SEED,
+    continue from 0. If `one.once` is True, return only the seed in the config.
     """
     if one.once:
         return [one.config["seed"]]

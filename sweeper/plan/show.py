@@ -1,4 +1,4 @@
-"""Print a plan as a table of points with sizes and states. Print totals below the table."""
+"""Print a plan: a table of its points with sizes and states, and totals below."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,14 +19,15 @@ _SIZE_COLUMNS = {
     "FLOPs/token": "flops_per_token",
     "cache B/token": "cache_bytes_per_token",
 }
-_MANY = 100  # a plan with more points is not listed in full
-_LISTED = 40  # list this many points of a plan with more than `_MANY`
+_MANY = 100  # if a plan has more points, list only _LISTED of them
+_LISTED = 40
+# The scales whose models are sized for real text.
 REAL_TEXT = (
     "cpu",
     "night",
     "gpu",
     "paper",
-)  # scales whose models are sized for real text
+)
 _ANY_WIDTH = 10_000  # characters; wider than any terminal
 
 
@@ -42,8 +43,8 @@ def print_plan(
     Args:
         console: where to print.
         plan: the plan.
-        statuses: the status of each run, by its id.
-        verbose: whether to print every point of a large plan.
+        statuses: the status of each run, by run id.
+        verbose: whether to list every point, even if there are many.
     """
     by_experiment: dict[str, dict[str, list[PlannedPoint]]] = defaultdict(dict)
     for point in plan.points:
@@ -63,7 +64,8 @@ def print_plan(
         console.print(table)
         if len(shown) < len(rows):
             console.print(
-                f"... and {len(rows) - len(shown)} more points (hydra.verbose=true lists all)"
+                f"... and {plural(len(rows) - len(shown), 'more point')} "
+                "(hydra.verbose=true lists all)"
             )
     used = sum(
         uses > 1 for uses in Counter(point.run for point in plan.points).values()
@@ -82,7 +84,7 @@ def print_plan(
 
 
 def unfit_scale(plan: Plan, runs: Iterable[str]) -> str:
-    """Return a warning if the plan's scale does not suit the training text of `runs`, else ""."""
+    """Return a warning if the scale of a plan does not suit the texts of `runs`, else ""."""
     configs = (plan.runs[run].config for run in runs)
     on_text = (config for config in configs if "vocabulary_size" in config["task"])
     generated = [config["data"]["source"] == "sample" for config in on_text]
@@ -108,11 +110,11 @@ def _table(
     """Return the table of points.
 
     Args:
-        rows: for each point, its seeds.
+        rows: one entry for each row, with a `PlannedPoint` for each seed.
         plan: the plan.
-        statuses: the status of each run, by its id.
-        sizes: the columns to show besides `params`, with the size in each. Columns are left out
-            if a point lacks the size.
+        statuses: the status of each run, by run id.
+        sizes: maps headings of further columns to the size in the column, such as "FLOPs/token" to
+            "flops_per_token". Leave out a column if a row lacks the size.
     """
     first_runs = [plan.runs[seeds[0].run] for seeds in rows]
     columns = {"params": "params_total"} | {
@@ -156,5 +158,5 @@ def _table(
 
 
 def _literal(text: str) -> Text:
-    """Return `text` for Rich to print literally, without markup or terminal codes."""
+    """Return a text that rich prints without interpreting markup or terminal codes."""
     return Text(errors.sanitize(text, 1000))

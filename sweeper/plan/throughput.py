@@ -1,4 +1,4 @@
-"""Estimate how long a run takes, from its FLOPs and the measured speed of similar runs."""
+"""Estimate how long a run takes, from its FLOPs and from the measured times of similar runs."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -11,21 +11,21 @@ from sweeper.store.files import canonical
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, Taken
 
-# Until a similar run is measured, assume that the start and the evaluation of a run take this many
-# seconds.
+# The seconds that the start and the evaluation of a run are assumed to take until a similar run has
+# been measured.
 OVERHEAD_S = 1.0
 OTHERS = 50  # read at most this many finished runs of other plans
 # Keep this many measurements for each group of similar runs. Drop older ones, since the load of a
 # machine changes.
 NEWEST = 20
-# If a run has trained less than this share of its steps, do not use its speed.
+# Use the speed of a run only if it has trained at least this share of its steps.
 ENOUGH = 0.05
-# Estimate a run from runs of other tasks only if they have at least this share of its FLOPs. Tiny
+# Do not estimate a run from runs of other tasks with less than this share of its FLOPs, since tiny
 # models can take 100 times as long for each FLOP.
 COMPARABLE = 1 / 30
 
 Group = dict[str, tuple[int, float]]
-"""The FLOPs and the measured value of similar runs, by run id, from the oldest to the newest."""
+"""Measurements of similar runs, oldest first. Each run id maps to (FLOPs, measured value)."""
 
 
 class Throughput:
@@ -45,8 +45,8 @@ class Throughput:
 
     def __init__(self, assumed: float = 0.0) -> None:
         self._assumed = assumed
-        # The seconds per FLOP of training, and the seconds of overhead (start and evaluation). Both
-        # dicts are keyed by the name of a group of similar runs.
+        # The measured values are the seconds per FLOP of training, and the seconds of overhead
+        # (start and evaluation). Both dicts are keyed by the name of a group of similar runs.
         self._per_flop: dict[str, Group] = defaultdict(dict)
         self._overhead: dict[str, Group] = defaultdict(dict)
         self._similar: dict[str, list[str]] = {}  # maps a run id to the run's groups
@@ -114,7 +114,7 @@ class Throughput:
 
 
 def device_of(plan: Plan, default: str) -> str:
-    """Return "gpu" if a run of the plan requires one, else the device `default` of the backend."""
+    """Return "gpu" if a run of the plan requires a GPU, else `default`, the backend's device."""
     required = {run.config["trainer"]["accelerator"] for run in plan.runs.values()}
     return "gpu" if "gpu" in required else default
 
@@ -128,7 +128,7 @@ def measured(plan: Plan, store: RunStore, default: str) -> Throughput:
     Args:
         plan: the plan.
         store: the runs on disk.
-        default: the device of the backend. Runs that finished on another device are left out.
+        default: the device of the backend, "cpu" or "gpu". Runs on other devices are ignored.
     """
     device = device_of(plan, default)
     found = Throughput()
@@ -148,7 +148,7 @@ def _task(run_id: str) -> str:
 
 
 def _learn(found: Throughput, run: Record, store: RunStore, device: str) -> bool:
-    """Learn how long a run took, if it finished on `device`. Return whether it did."""
+    """Learn how long a run took. Return False if it has not finished on `device`."""
     result = store.run(run.id).result()
     if result is None or not result.seconds:
         return False

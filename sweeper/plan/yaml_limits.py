@@ -1,4 +1,4 @@
-"""Limits on the size of yaml files, checked before Hydra reads them."""
+"""Check the size of yaml files before Hydra reads them, since huge ones could fill the memory."""
 
 import re
 from collections.abc import Iterator
@@ -19,22 +19,22 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def check_yaml(folder: Path) -> None:
-    """Raise UserError for a yaml file below `folder` with too many values or levels."""
+    """Raise UserError if a yaml file in `folder` has too many values, levels or digits."""
     for path in sorted(folder.rglob("*.yaml")):
         try:
             with path.open(encoding="utf-8") as file:
                 reason = _excess(yaml.parse(file, Loader=_LOADER))
         except (yaml.YAMLError, UnicodeDecodeError, OSError):
-            continue  # if the command uses the broken file, Hydra reports it
+            continue  # Hydra reports a broken file if the command uses it
         if reason:
             raise UserError(f"{sanitize(path)} {reason}; correct the file.")
 
 
 def _excess(events: Iterator[yaml.Event]) -> str:
-    """Return a phrase that says which limit a file exceeds, or "" if it exceeds none."""
-    # For each anchor whose node has been read completely, the number of values in the node.
+    """Return which limit a file exceeds, as a phrase such as "has more than ..."; "" if none."""
+    # Maps each anchor to the number of values in its node, once the node has been read completely.
     sizes: dict[str, int] = {}
-    # For each open collection, its anchor and the number of values before it.
+    # For each collection that has not ended yet: its anchor, and the number of values before it.
     starts: list[tuple[str | None, int]] = []
     values = 0
     for event in events:

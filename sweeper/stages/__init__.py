@@ -1,1 +1,1 @@
-"""The stages of a sweep: overview, tuning, training, rounds, publishing. sweep.py joins them."""
+"""The stages of a sweep: overview, tuning, training, rounds, output. sweep.py calls them."""

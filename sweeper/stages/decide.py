@@ -1,8 +1,8 @@
-"""Train in rounds, for `hydra.sweeper.decide`.
+"""Train in rounds until the claims are decided, for `hydra.sweeper.decide=true`.
 
-After each round the claims are judged. The next round trains more seeds of the points whose claims
-are undecided. The sweep ends when all claims are decided, or when a limit on seeds or cost is
-reached."""
+After each round, the sweep judges the claims. The next round trains more seeds of the points that
+undecided claims compare. The sweep ends when all claims are decided, when a limit on seeds or cost
+is reached, or when more seeds cannot help."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Progress:
 
     Attributes:
         questions: pairs (name, question). A question is one claim, judged by one metric. The name
-            is the claim's, for example "saves_parameters". If the plan has several experiments, it
-            begins with the experiment: "fig1/saves_parameters".
-        spent_h: the device hours that the plan's finished runs took.
+            is the name of the claim, such as "saves_parameters", or "fig1/saves_parameters" if the
+            plan has several experiments.
+        spent_h: the device hours that the finished runs of the plan took.
         until: the names of the claims to decide; [] means all.
     """
 
@@ -45,7 +45,7 @@ class Progress:
     ) -> Progress:
         """Judge the claims of a plan on its finished runs.
 
-        Each earlier round in `before` counts as an interim analysis.
+        `before` has the earlier rounds, each of which was an interim analysis.
         """
         tables = records.tables(plan.as_data(before))
         rows = [row for table in tables for row in table.rows]
@@ -59,22 +59,22 @@ class Progress:
 
     @property
     def asked(self) -> list[tuple[str, Question]]:
-        """The pairs in `questions` that the sweep has to decide."""
+        """The pairs of `questions` whose claims are in `until`, or all pairs if it is empty."""
         until = self.until
         return [pair for pair in self.questions if not until or pair[1].name in until]
 
     @property
     def undecided(self) -> list[str]:
-        """The names of the questions that are still undecided."""
+        """The names of the pairs in `asked` that are still undecided."""
         return [
             claim for claim, one in self.asked if one.decision is Decision.UNDECIDED
         ]
 
     def seeds(self, most: int) -> dict[str, int]:
-        """Return how many seeds the points of undecided claims need next.
+        """Return how many seeds each point of the undecided claims needs in the next round.
 
-        A point's key is the id of the run with its first seed. A claim that needs more than `most`
-        seeds per point is ignored.
+        The key of a point is the id of the run with its first seed. Ignore a claim if it needs more
+        than `most` seeds per point, or if more seeds cannot decide it.
         """
         found: dict[str, int] = {}
         for _, one in self.asked:
@@ -84,10 +84,10 @@ class Progress:
 
     @property
     def seeds_judged(self) -> dict[str, int]:
-        """The number of judged seeds of each point.
+        """How many seeds of each point were judged.
 
-        A point's key is the id of the run with its first seed. If several questions use the point,
-        this is the largest number of seeds that one of them judged.
+        The key of a point is the id of the run with its first seed. If several questions compare
+        the point, the value is the largest of their numbers.
         """
         found: dict[str, int] = {}
         for _, one in self.questions:
@@ -98,9 +98,10 @@ class Progress:
 
 
 def check_claims(plan: Plan, until: Sequence[str] = ()) -> None:
-    """Raise UserError if the plan has a claim that no results could decide.
+    """Raise UserError if the plan has a claim that its runs cannot decide, whatever they measure.
 
-    Also raise UserError if the option `hydra.sweeper.until` names a claim that the plan lacks.
+    Also raise UserError if `until`, the option `hydra.sweeper.until`, names a claim that the plan
+    lacks.
     """
     configs = {run.id: run.config for run in plan.runs.values()}
     for table in before_training(plan.as_data(), configs):
@@ -116,15 +117,16 @@ def check_claims(plan: Plan, until: Sequence[str] = ()) -> None:
 
 @dataclass(frozen=True)
 class Round:
-    """A round of seeds to train.
+    """A round of training. All rounds but the first add seeds to points.
 
     Attributes:
         plan: all points and runs, including those of earlier rounds.
-        seeds: the number of seeds of each point to which this or an earlier round added seeds. A
-            point's key is the id of the run with its first seed.
+        seeds: the total number of seeds of each point to which this or an earlier round added
+            seeds. The key of a point is the id of the run with its first seed.
         seconds: the expected training time in seconds of each run to train, by run id.
-        before: for each earlier round, how many seeds of each point it judged, as plain data.
-        purpose: a phrase that the sweep prints when the round starts.
+        before: the earlier rounds as plain data. For each, it has the number of judged seeds of
+            each point.
+        purpose: the reason for the round, as a phrase to print.
     """
 
     plan: Plan
@@ -138,8 +140,8 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
     """Train rounds of seeds until every claim is decided or a limit is reached.
 
     Args:
-        executor: trains the rounds.
-        first: the plan of the first round, with the seeds of the experiments.
+        executor: the executor that trains the rounds.
+        first: the plan of the first round. It has the seeds that the experiments list.
         estimate: the expected training time in seconds of each unfinished run, by run id.
 
     Returns:
@@ -150,8 +152,8 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
     """
     options = executor.options
     cost = executor.chosen_h + _device_hours(first, estimate)
-    # Check only before any run is done. Otherwise, a repeated command could stop here because its
-    # estimate has changed.
+    # Check the budget only before any run is done. Otherwise, a repeated command could stop here,
+    # because the estimate has changed since.
     if len(estimate) == len(first.runs) and not _within_budget(options, cost):
         raise invalid_value(
             "hydra.sweeper.budget_device_hours",
@@ -187,7 +189,8 @@ def _next(executor: Executor, last: Round, progress: Progress) -> Round | None:
     new = [run for run in executor.left(plan) if run not in last.plan.runs]
     seconds = {run: throughput.expected(plan.runs[run]).training for run in new}
     cost = executor.chosen_h + progress.spent_h + _device_hours(plan, seconds)
-    # Compare points, not runs: the run of a new seed may already exist in another experiment.
+    # Compare the numbers of points instead of runs, because another experiment of the plan may
+    # already have the run of a new seed.
     more = len(plan.points) > len(last.plan.points)
     if not more or (new and not _within_budget(options, cost)):
         return None
@@ -201,10 +204,7 @@ def _within_budget(options: SweepOptions, hours: float) -> bool:
 
 
 def _device_hours(plan: Plan, seconds: Mapping[str, float]) -> float:
-    """Convert training times to device hours, and return the sum over runs.
-
-    `seconds` maps the ids of the runs to their training times in seconds.
-    """
+    """Return the sum of the device hours of runs, given their training times in seconds by id."""
     return sum(
         device_hours(plan.runs[run].config, took) for run, took in seconds.items()
     )
@@ -218,7 +218,7 @@ def _undecided_claims(progress: Progress) -> str:
 
 
 def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
-    """Print the purpose and cost of the round `now`, and train its unfinished runs, `left`."""
+    """Print the purpose and the cost of the round `now`, and train the runs `left` of its plan."""
     runs = plural(len(now.seconds), "run")
     cost = f"about {_device_hours(now.plan, now.seconds):.2g} device hours"
     head = f"round {len(now.before) + 1}, {runs}, {cost}: {now.purpose}"
@@ -227,7 +227,7 @@ def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
 
 
 def _summary(executor: Executor, last: Round, progress: Progress) -> str:
-    """Return a sentence with the number of decided claims, the cost, and why no round follows."""
+    """Return a summary for the user: decided claims, cost, and why no further round follows."""
     options, claims = executor.options, len(progress.asked)
     rounds, runs = len(last.before) + 1, len(last.plan.runs)
     took = (
@@ -238,8 +238,9 @@ def _summary(executor: Executor, last: Round, progress: Progress) -> str:
         of = " of hydra.sweeper.until" if options.until else ""
         return f"{plural(claims, 'claim')}{of} decided {took}."
     why = (
-        f"no point can get more seeds than hydra.sweeper.max_seeds={options.max_seeds}; to "
-        "continue, repeat the command with a larger number"
+        "no undecided claim can get further seeds within "
+        f"hydra.sweeper.max_seeds={options.max_seeds}; repeat the command with a larger number, "
+        "unless the verdict below gives another reason"
     )
     if executor.tripped:
         why = executor.tripped

@@ -1,4 +1,4 @@
-"""Prepare an outputs folder, so that another machine can train its runs."""
+"""Prepare an outputs folder for training on another machine, for hydra.sweeper.plan_only=true."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ COMMANDS = """\
 
 
 def plan_elsewhere(executor: Executor, plan: Plan) -> None:
-    """Write all that another machine needs to train a plan: records, a copy of the code, and data.
+    """Write the records, a copy of the code and the data, so that another machine can train a plan.
 
-    Print the commands that copy the outputs folder to that machine, train the runs there, and copy
-    the results back.
+    Then print the commands that copy the outputs folder to the other machine, train the runs there,
+    and copy the results back.
 
     Raises:
         UserError: the data cannot be prepared.
@@ -37,7 +37,7 @@ def plan_elsewhere(executor: Executor, plan: Plan) -> None:
         )
         return
 
-    # Do not warm the backend: this machine may lack the GPU that the runs need.
+    # Do not warm up the backend meanwhile, since this machine may lack the GPU that the runs need.
     executor.prepare(records, lambda: None)
     there = shlex.quote(plan.outputs.name)
     code = executor.process.code.name

@@ -1,4 +1,4 @@
-"""Detect runs that were trained with another version of the code, called other code.
+"""Detect runs that were trained with other code, that is, with another version of the code.
 
 A sweep prints how many such runs it has. With `hydra.sweeper.retrain=changed`, it trains them
 again.
@@ -25,16 +25,16 @@ _ENDED = (State.DONE, State.INTERRUPTED, State.FAILED)
 
 @dataclass(frozen=True)
 class OtherCode:
-    """The runs of a plan that were trained, or begun, with other code.
+    """The runs of a plan whose training began or ended with other code.
 
     Attributes:
-        finished: the number of finished runs of the plan.
+        finished: the number of finished runs of the plan, with any code.
         changed: the finished runs that other code trained. Each run id maps to the files that have
             changed since.
-        begun: the unfinished runs that other code began and that have a checkpoint or diverged.
-            Each run id maps to the changed files.
-        unknown: the finished runs that cannot be compared, because their copy of the code was
-            deleted.
+        begun: the unfinished runs that other code trained up to a checkpoint or until they
+            diverged. Each run id maps to the files that have changed since.
+        unknown: the finished runs whose copy of the code was deleted, so that they cannot be
+            compared.
     """
 
     finished: int
@@ -44,11 +44,11 @@ class OtherCode:
 
     @property
     def again(self) -> set[str]:
-        """The runs that `hydra.sweeper.retrain=changed` trains from step 0."""
+        """The ids of the runs that `hydra.sweeper.retrain=changed` trains again from step 0."""
         return {*self.changed, *self.begun}
 
     def words(self) -> str:
-        """Return a phrase with the number of runs in `changed`, and the files that changed."""
+        """Return a phrase such as "Other code trained 2 of 5 finished runs (job.py changed)"."""
         runs = f"{len(self.changed)} of {plural(self.finished, 'finished run')}"
         return f"Other code trained {runs} ({_files(self.changed)} changed)"
 
@@ -61,15 +61,18 @@ def of_other_code(
 ) -> OtherCode:
     """Compare the present code with the code that trained each run of a plan.
 
-    A run that has begun also counts as trained with other code if its parent was, or if the parent
-    has been trained again since then. `statuses` holds the status of each run, by id. If it is
-    None, this function reads the statuses from disk.
+    A run that started from a parent also counts as trained with other code if its parent was, or if
+    the parent has been trained again since then. `statuses` has the status of each run, by run id.
+    If it is None, read them from disk.
     """
     statuses = statuses or {run: store.run(run).status() for run in plan.runs}
 
     @cache
     def files(id: str) -> list[str] | None:
-        """Return the files that changed since a run was trained; None if this is unknown."""
+        """Return the files that changed since a run was trained.
+
+        Return [] if none changed or the run has not begun, and None if this is unknown.
+        """
         status, parent = statuses[id], plan.runs[id].parent
         if not status.attempt or status.state not in _ENDED:
             return []
@@ -99,8 +102,8 @@ def of_other_code(
 def _weights_changed(store: RunStore, id: str, attempt: int, parent: str) -> list[str]:
     """Return ["the weights of PARENT"] if these have changed since the run `id` started from them.
 
-    Return [] if they are still the same, or if this is unknown. `attempt` is the number of the
-    run's last attempt.
+    Return [] if they are the same, or if this is unknown. `attempt` is the number of the last
+    attempt of the run `id`.
     """
     present = store.run(parent).result()
     if not present:
@@ -114,7 +117,13 @@ def _weights_changed(store: RunStore, id: str, attempt: int, parent: str) -> lis
 def in_words(
     found: OtherCode, *, retrain: bool = False, accepted: bool = False
 ) -> Iterator[str]:
-    """Yield the lines on runs of other code. The sweep prints them before the plan."""
+    """Yield sentences about runs of other code, to print before the plan.
+
+    Args:
+        found: the runs of other code.
+        retrain: whether these runs will be trained again.
+        accepted: whether claims may be judged on runs of different code.
+    """
     if found.changed:
         what = "Their results are kept, but cannot decide a claim together with new runs. To train "
         what += f"these runs again, add {RETRAIN}"
@@ -124,20 +133,23 @@ def in_words(
             what = "They are trained again. Their old results stay in runs/<id>/attempts/<number>."
         yield f"{found.words()}. {what}"
     if found.begun:
-        how = "start again from step 0" if retrain else "continue from a checkpoint"
+        how = (
+            "start again from step 0"
+            if retrain
+            else "continue from the last checkpoint, if there is one"
+        )
         runs = plural(len(found.begun), "unfinished run")
         yield f"{_files(found.begun)} changed: {runs} will {how}."
     if found.unknown:
         runs = plural(len(found.unknown), "finished run")
-        why = "since the copy in outputs/code was deleted. Results are kept."
+        why = (
+            "since the copy of that code in outputs/code was deleted. Results are kept."
+        )
         yield f"{runs} may have been trained with other code, {why}"
 
 
 def refuse_mixing(found: OtherCode) -> None:
-    """Raise UserError if other code trained finished runs of the plan.
-
-    A claim cannot be decided by runs of different code.
-    """
+    """Raise UserError if other code trained finished runs, since new runs would mix with them."""
     if found.changed:
         raise UserError(
             f"Runs of different code cannot decide a claim. {found.words()}. Train these runs "
@@ -146,7 +158,7 @@ def refuse_mixing(found: OtherCode) -> None:
 
 
 def _files(changed: Mapping[str, Sequence[str]]) -> str:
-    """Return the names of the first _NAMED changed files, and how many more there are, as text."""
+    """Return the names of at most _NAMED changed files, as in "a.py, b.py, c.py and 2 more"."""
     every = sorted({file for own in changed.values() for file in own})
     more = f" and {len(every) - _NAMED} more" if every[_NAMED:] else ""
     return sanitize(", ".join(every[:_NAMED]), 300) + more

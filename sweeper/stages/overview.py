@@ -1,4 +1,4 @@
-"""The overview that a sweep prints before it trains: plan, cost, other code, replaced results."""
+"""Print the overview of a sweep before it trains: plan, cost, other code, replaced results."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, State, Status
 
 SLOWDOWN = (1, 4)
-"""The range assumed for the time of training, divided by the time of its matrix products alone.
+"""The assumed range of a ratio: the time of training / the time of its matrix products alone.
 Measured ratios were 1.1 to 3.3."""
 
 
 @dataclass
 class Overview:
-    """The overview of a sweep, printed before it trains."""
+    """A printer of the overview of a sweep. Its main method is `show`."""
 
     console: Console
     store: RunStore
@@ -45,11 +45,14 @@ class Overview:
     ) -> dict[str, float]:
         """Print a plan and its cost. Return the expected seconds of training, by run id.
 
+        Leave out runs of unknown speed from the result.
+
         Args:
-            plan: all runs of the sweep.
-            budgets: sentences about the cost of tuning.
-            final: whether tuning has chosen all values, so that the ids of the runs are final.
-            verbose: whether to list every point.
+            plan: all runs of the sweep, including tuning trials.
+            budgets: sentences about the cost of tuning, to print.
+            final: whether tuning has chosen all values, so that the ids of the runs are final. If
+                so, also print which earlier results the sweep replaces.
+            verbose: whether to list every point of a large plan.
         """
         statuses = {run: self.store.run(run).status() for run in plan.runs}
         other_code = of_other_code(plan, self.store, self.changes, statuses)
@@ -72,7 +75,7 @@ class Overview:
         return estimate
 
     def print_replaced(self, plan: Plan) -> None:
-        """Print which earlier results this sweep replaces, because it uses the same name."""
+        """Print which earlier results with the same name this sweep replaces."""
         now = plan.as_data()
         for name, before in replaced(plan.outputs, now).items():
             command = command_of(before)
@@ -87,7 +90,10 @@ class Overview:
             print_lines(self.console, sanitize(f"{words} {hint}", 1000))
 
     def print_prices(self, plan: Plan, estimate: Mapping[str, float]) -> None:
-        """Print what deciding each claim is expected to cost, estimated from the finished runs."""
+        """Print the expected cost of deciding each claim, estimated from the finished runs.
+
+        `estimate` has the expected seconds of training, by run id.
+        """
         from sweeper.results.collect import Records
         from sweeper.results.summary import print_prices
 
@@ -96,10 +102,11 @@ class Overview:
         print_prices(self.console, Records(self.store, configs).tables(planned))
 
     def print_cost(self, plan: Plan, left: Sequence[str]) -> dict[str, float]:
-        """Print the cost of the runs `left`. Return the expected seconds of training, by run id.
+        """Print the cost of training the runs `left`.
 
-        The time is estimated from similar finished runs. If there are none, a dry run prints a
-        range of times for a CPU, computed from this machine's speed.
+        Return the expected seconds of training, by run id. They are estimated from similar finished
+        runs. Leave out runs without similar ones. If a dry run lacks estimates, it prints a range
+        of times on a CPU, computed from the speed of this machine.
         """
         throughput = measured(plan, self.store, self.backend.device)
         runs, slots = [plan.runs[run] for run in left], self.backend.slots
@@ -113,7 +120,7 @@ class Overview:
         return throughput.estimate(runs)
 
     def _times(self, plan: Plan, runs: Sequence[Record], throughput: Throughput) -> str:
-        """Return a clause with the expected time, such as "; about 3 min on a CPU, ..."."""
+        """Return a clause about the expected time, such as "; about 3 min on a CPU, ..."."""
         device, slots = device_of(plan, self.backend.device).upper(), self.backend.slots
         if all(map(throughput.knows, runs)):
             seconds = expected_seconds(runs, self.store, throughput, slots)
@@ -131,9 +138,9 @@ class Overview:
         return f"; {clock(least)} to {clock(most)} on a CPU as fast as this machine's"
 
     def _flops_per_second(self) -> float:
-        """Return the FLOPs per second of matrix products on one core of this machine.
+        """Return the speed of matrix products on one core of this machine, in FLOPs per second.
 
-        The first call on a machine measures them and writes them to cache/speed.json.
+        The first call on a machine measures the speed and stores it in cache/speed.json.
         """
         path = self.store.outputs / "cache" / "speed.json"
         machine = socket.gethostname()
@@ -149,7 +156,7 @@ class Overview:
 def expected_seconds(
     runs: Sequence[Record], store: RunStore, throughput: Throughput, slots: int
 ) -> float:
-    """Return the expected wall time in seconds if `slots` runs train at a time.
+    """Return the expected wall time in seconds to train runs, `slots` of them at a time.
 
     For runs that have begun, count only the remaining steps.
     """

@@ -1,7 +1,7 @@
-"""The progress of a schedule: the time left, and the display in a terminal or a log.
+"""Show the progress of a schedule in a terminal or a log, with an estimate of the time left.
 
-`TimeLeft` measures the duration of each finished run and, after PACE_S seconds, the speed of each
-running job. It passes the measurements to a `Throughput`, which improves the estimates.
+`TimeLeft` estimates the time left with a `Throughput`. It measures the duration of each finished
+run and the speed of each running job, and passes both to the `Throughput` to improve its estimates.
 """
 
 import time
@@ -22,12 +22,12 @@ from sweeper.store.numbers import clock
 from sweeper.store.records import Record
 from sweeper.store.runs import RunStore
 
-# This fraction of a run's overhead comes after its last training step, mostly for evaluation.
+# The fraction of a run's overhead (start and evaluation) that comes after its last training step.
 AFTER = 0.85
-PACE_S = 3.0  # observe a run for this long before using its speed
-HEARTBEAT_S = 60.0  # print a line to a log at least this often
+PACE_S = 3.0  # use the speed of a run after observing it for this many seconds
+HEARTBEAT_S = 60.0  # the most seconds between two lines of a log
 BAR_WIDTH = 40
-REST = 20  # if an estimate took t seconds to compute, reuse it for REST * t seconds
+REST = 20  # reuse an estimate that took t seconds to compute for REST * t seconds
 
 
 @dataclass
@@ -35,11 +35,12 @@ class _Running:
     """The progress of a running job.
 
     Attributes:
-        at: the time of the last report of a new step. Before the first report, the time of the
-            start.
-        share: the fraction of the steps that was done at the time `at`.
-        overhead: the fraction of the overhead (start and evaluation) that was left at `at`.
-        first: the time of the first reported step, and the fraction of steps done then.
+        at: the time when a new step was last reported, or the time of the start before that.
+        share: the fraction of the training steps that was done at the time `at`.
+        overhead: the fraction of the overhead (start and evaluation) that was left at the time
+            `at`.
+        first: the time when a step was first reported, and the fraction of steps done then; None
+            before that.
     """
 
     at: float
@@ -50,12 +51,14 @@ class _Running:
 
 @dataclass
 class TimeLeft:
-    """An estimate of the time left. Call `note` on each change of phase, and `follow` at each poll.
+    """An estimator of the time until all runs of a schedule are done.
+
+    Call `note` when a job changes its phase, and `follow` at each poll.
 
     Attributes:
         store: the store of the runs.
-        records: the record of each run.
-        throughput: the estimator of the durations, which learns from measured times.
+        records: the record of each run, by run id.
+        throughput: the estimator of durations. It learns from the times measured here.
         clock: a function that returns the time in seconds.
     """
 
@@ -74,7 +77,7 @@ class TimeLeft:
         return share_done(self.store.run(run), self.records[run].steps)
 
     def note(self, state: JobState) -> None:
-        """Start or stop measuring a job that changed its phase."""
+        """Start or stop measuring a job that changed its phase. Learn from a job that is done."""
         run = state.job.run
         self._due = 0.0
         self._running.pop(run, None)
@@ -89,7 +92,7 @@ class TimeLeft:
                 self.throughput.learn(self.records[run], result.seconds, overhead)
 
     def follow(self, states: Mapping[str, JobState]) -> None:
-        """Measure the speed of the running jobs from their newest heartbeats."""
+        """Learn the speeds of the running jobs from their newest heartbeats, in `states`."""
         now = self.clock()
         for run, job in self._running.items():
             record = self.records[run]
@@ -103,17 +106,17 @@ class TimeLeft:
                 self.throughput.learn(record, now - began, None, share - first_share)
 
     def knows(self, run: str) -> bool:
-        """Return whether the duration of a run can be estimated."""
+        """Return whether the duration of the run with this id can be estimated."""
         return self.throughput.knows(self.records[run])
 
     def of_run(self, run: str) -> float:
-        """Return the seconds until a running job ends."""
+        """Return the expected seconds until a running job ends. `run` is its run id."""
         job, whole = self._running[run], self.throughput.expected(self.records[run])
         left = whole.training * (1 - job.share) + whole.overhead * job.overhead
         return max(0.0, left - (self.clock() - job.at))
 
     def seconds(self, schedule: Schedule) -> float | None:
-        """Return the seconds until all jobs have ended; None if a run's duration is unknown."""
+        """Return the expected seconds until all jobs end; None if a duration is unknown."""
         now = self.clock()
         if now >= self._due:
             self._end = self._estimate_end(schedule, now)
@@ -126,7 +129,7 @@ class TimeLeft:
             for state in schedule.states.values()
             if state.phase is Phase.WAITING
         ]
-        # If the schedule starts no more jobs, do not count the waiting jobs.
+        # Do not count the waiting jobs if the schedule starts no more jobs.
         if schedule.stopping or schedule.breaker.tripped:
             waiting = []
         if not all(map(self.knows, [*self._running, *(job.run for job in waiting)])):
@@ -141,16 +144,16 @@ class TimeLeft:
 
 @dataclass
 class Display(ExitStack):
-    """The display of a schedule: a live table in a terminal, or lines in a log.
+    """A display of the progress of a schedule: a live table in a terminal, or lines in a log.
 
-    The schedule calls `changed` to update it. A log gets a line for each run that ends, and a line
-    with totals after each minute without other lines.
+    Call `changed` to update the display. A log gets a line for each run that ends, and a line with
+    totals after a minute without other lines.
 
     Attributes:
-        console: the terminal or log.
-        labels: the readable name of each run.
-        metrics: the name of the metric to print when a run is done, by run.
-        time_left: the estimate of the time left.
+        console: the terminal or the log.
+        labels: the readable name of each run, by run id.
+        metrics: the name of the metric to print when a run is done, by run id.
+        time_left: the estimator of the time left.
         of: words to append to the time left, such as " of this round".
     """
 
@@ -174,17 +177,17 @@ class Display(ExitStack):
             )
             self._live = self.enter_context(live)
             if len({label.partition("/")[0] for label in self.labels.values()}) == 1:
-                # Omit the name of the experiment, which is the same for all runs.
+                # All runs belong to one experiment, so omit its name.
                 self.labels = {
                     run: label.partition("/")[2] for run, label in self.labels.items()
                 }
 
     def changed(self, schedule: Schedule, state: JobState | None) -> None:
-        """Update the display. `state` is the job that changed its phase, or None if none did."""
+        """Update the display. `state` is the job that changed its phase, or None at a poll."""
         if state is None:
             self.time_left.follow(schedule.states)
             note = schedule.backend.note
-            # Print a note only once.
+            # Print the note only if it is new, since each poll has it.
             if note and note != self._noted:
                 self._line(Text(f"waiting: {note}", style="yellow"))
             self._noted = note
@@ -214,7 +217,7 @@ class Display(ExitStack):
             self._line(Text(words, style="red" if failed else "yellow"))
 
     def _done_line(self, schedule: Schedule, run: str, before: str) -> Text:
-        """Return the line of a done run, with name, metric and duration."""
+        """Return the line of a run that is done: `before`, then its name, metric and duration."""
         metric = self.metrics[run]
         result, after = schedule.store.run(run).result(), ""
         if result and (value := result.metrics.get(metric)) is not None:
@@ -227,7 +230,7 @@ class Display(ExitStack):
             room = self.console.width - len(before) - len(after)
             label.truncate(max(BAR_WIDTH, room), overflow="ellipsis")
         else:
-            # The live display has the time left below its table.
+            # A live display shows the time left below its table instead.
             after += self._left(schedule)
         return Text(f"{before}{label}{after}", style="green")
 
@@ -239,8 +242,8 @@ class Display(ExitStack):
     def _table(self, schedule: Schedule) -> Group:
         """Return the table of running jobs, with the sweep's progress bar below it."""
         table = Table(box=None, pad_edge=False, header_style="bold")
-        # In a narrow terminal, rich shrinks this column first, since it lacks `no_wrap`. Its cells
-        # have `no_wrap`, so rich ends long names with an ellipsis.
+        # This column lacks `no_wrap`, so that rich shrinks it first in a narrow terminal. Its cells
+        # have `no_wrap`, so that rich ends long names with an ellipsis.
         table.add_column("running")
         for column in ("step", "loss", "tokens/s", "left"):
             table.add_column(column, justify="right", no_wrap=True)
@@ -278,7 +281,7 @@ class Display(ExitStack):
         return " · ".join([*words, f"{so_far} so far{self._left(schedule)}"])
 
     def _left(self, schedule: Schedule) -> str:
-        """Return a clause with the time left, or "" if it is unknown or nothing is left."""
+        """Return a clause with the time left, or "" if it is unknown or no job is left."""
         tally = counts(schedule.states)
         if not tally[Phase.WAITING] + tally[Phase.RUNNING]:
             return ""

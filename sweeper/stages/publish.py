@@ -1,4 +1,4 @@
-"""The output of a sweep: the summary in the terminal, the figures and the report page."""
+"""Write and print the results of a sweep: tables, figures, the report page and a summary."""
 
 import math
 import shlex
@@ -23,8 +23,8 @@ from sweeper.store.errors import Faults, UserError, as_typed, sanitize
 from sweeper.store.numbers import plural
 from sweeper.store.plans import newest, stem
 
-PAGE_S = 30.0
-PAGE_SHARE = 0.01
+PAGE_S = 30.0  # write the report page at most once in this many seconds
+PAGE_SHARE = 0.01  # writing it may take at most this share of the CPU time of the runs
 OWN_GRID = "-m model.heads=4,8,16 model.head_size=8,32 seed=0,1,2"
 
 
@@ -32,9 +32,10 @@ OWN_GRID = "-m model.heads=4,8,16 model.head_size=8,32 seed=0,1,2"
 class LivePage(ExitStack):
     """A writer that updates the report page in the background while runs train.
 
-    It writes the page at most every PAGE_S seconds, and uses at most PAGE_SHARE of the runs' CPU
-    time. When a signal or an error stops the sweep, it writes the page once more. If the sweep ends
-    normally, `print_everything` writes the final page.
+    Call `tick` at each poll. The page is written at most every PAGE_S seconds, so rarely that
+    writing takes at most PAGE_SHARE of the CPU time of the runs. If a signal or an error stops the
+    sweep, the page is written once more. If the sweep ends normally, `print_everything` writes the
+    final page.
 
     Attributes:
         outputs: the outputs folder.
@@ -51,18 +52,18 @@ class LivePage(ExitStack):
         self.push(self._end)
 
     def tick(self) -> None:
-        """Write the page in the background if it is due."""
+        """Start writing the page in the background if it is due."""
         if time.monotonic() >= self._due:
             self._due = math.inf
             self._writer.submit(self.write)
 
     def write(self, refresh_s: float | None = PAGE_S) -> None:
-        """Write the page. A browser that shows the page reloads it after `refresh_s` seconds."""
+        """Write the page. Browsers reload it every `refresh_s` seconds, or never if it is None."""
         from sweeper.results.report.page import write_report
 
         began, faults = time.thread_time(), Faults()
         with suppress(UserError, OSError):  # print_everything reports the error
-            # Write no tables. Another sweep may have written newer ones meanwhile.
+            # Write no files of tables, since another sweep may have written newer ones meanwhile.
             tables = collect(self.outputs, None, faults)
             verdicts = verdicts_by_name(tables, faults)
             judged = [table for table in tables if table.name in verdicts]
@@ -73,7 +74,7 @@ class LivePage(ExitStack):
         self._due = time.monotonic() + max(PAGE_S, pause)
 
     def _end(self, error: type[BaseException] | None, *_: object) -> None:
-        """Write the page once more if the sweep was stopped."""
+        """Write the page once more if a signal or an error stopped the sweep."""
         if error:
             self._writer.shutdown()
             self.write(refresh_s=None)
@@ -91,8 +92,8 @@ def collect_and_judge(
         outputs: the outputs folder.
         experiments: the names of the experiments; None for all.
         into: the folder to write to; None for `outputs`.
-        faults: collects errors. Experiments with an error are then left out of the result. If it is
-            None, the first error is raised.
+        faults: a list to which errors are appended. Experiments with an error are left out of the
+            result. If it is None, the first error is raised.
     """
     tables = collect(outputs, experiments, faults)
     written = write_tables(into or outputs, tables, faults)
@@ -114,10 +115,11 @@ def print_everything(
 ) -> bool:
     """Draw the figures, write the page, and print the verdicts and the paths of all files.
 
-    For a single experiment, also print the means of its points. Draw a figure only if its table or
-    its code has changed and a run is done. The page shows every experiment ever planned.
+    For a single experiment, also print the means of its points. Draw a figure only if at least one
+    run is done, and if its table or its code has changed. The page shows all experiments in the
+    outputs folder.
 
-    Return whether all records of these experiments could be read, judged and drawn.
+    Return whether all records of `experiments` could be read, judged and drawn.
     """
     from sweeper.results.figures import is_drawn, is_measured, update_figures
     from sweeper.results.report.page import write_report
@@ -138,7 +140,7 @@ def print_everything(
     verdicts = {**verdicts_by_name(others, faults), **verdicts}
     every = [table for table in (*tables, *others) if table.name in verdicts]
     page = write_report(outputs, every, verdicts, faults=faults)
-    # A figure that failed above fails again when the page is written. Print its error only once.
+    # Print each error only once, since a figure that failed above fails again in the page.
     errors = dict.fromkeys(sanitize(str(fault), 2000) for fault in faults)
     print_lines(console, *errors)
 
@@ -155,10 +157,11 @@ def print_everything(
 def _updated(
     outputs: Path, names: Sequence[str], trained: Sequence[Table], faults: Faults
 ) -> list[Table]:
-    """Return the tables of other experiments, and bring their files up to date.
+    """Return the tables of the experiments `names`, and bring their files up to date.
 
-    Write the tables and verdicts of experiments that have runs of `trained`, because these runs, or
-    the number of claims about them, may have changed. Draw all figures that are out of date.
+    If an experiment shares runs with the tables in `trained`, write its table and verdicts, because
+    these runs, or the number of claims about them, may have changed. Draw all figures that are out
+    of date.
     """
     from sweeper.results.figures import update_figures
 
@@ -178,14 +181,14 @@ def _is_mirrored(files: RunFiles) -> bool:
 def _next_steps(
     outputs: Path, page: Path, tables: Sequence[Table], *, others: bool
 ) -> Iterator[str]:
-    """Yield lines that suggest next steps after a sweep, each with a path or a command.
+    """Yield lines that suggest what to do after a sweep, with paths and commands.
 
     Args:
         outputs: the outputs folder.
         page: the path of the report page.
         tables: the tables of the sweep.
-        others: whether the outputs folder has experiments besides those of the sweep. The commands
-            then name the experiments of the sweep.
+        others: whether the outputs folder has further experiments. If so, the commands name the
+            experiments of the sweep.
     """
     where = relative_path(outputs)
     words = [table.name for table in tables] if others else []
@@ -216,7 +219,7 @@ def _next_steps(
 def print_unfinished(
     console: Console, schedule: Schedule, labels: Mapping[str, str]
 ) -> None:
-    """Print which runs are not done, and why. `labels` maps run ids to printed names."""
+    """Print which runs of a schedule are not done, and why. `labels` maps run ids to names."""
     unfinished = [
         state for state in schedule.states.values() if state.phase is not Phase.DONE
     ]
@@ -239,7 +242,7 @@ def print_unfinished(
 
 
 def relative_path(path: Path) -> str:
-    """Return a path relative to the working directory, or `path` itself if it lies elsewhere."""
+    """Return `path` relative to the working directory. Return it unchanged if it is not inside."""
     try:
         return str(path.relative_to(Path.cwd()))
     except (OSError, ValueError):  # OSError if the working directory was deleted

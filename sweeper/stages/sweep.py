@@ -1,8 +1,8 @@
 """One sweep, from its command line to its figures: plan, tune, train, publish.
 
-If an experiment is tuned, a first plan has the trials, the runs that choose hyperparameters. A
-second plan has the judged runs, whose results are published. With `hydra.sweeper.decide`, the
-judged runs are trained in rounds.
+If an experiment is tuned, the sweep first trains trials, the runs that choose hyperparameters. Then
+it trains the judged runs, whose results it publishes. Trials and judged runs have separate plans.
+With `hydra.sweeper.decide`, the judged runs are trained in rounds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sweeper.store.code import Code
 from sweeper.store.errors import UserError
 from sweeper.store.runs import RunStore
 
-# Import these modules only where they are used, since a dry run needs no scheduler or statistics.
+# Import these modules inside functions, so that a dry run starts without scheduler and statistics.
 if TYPE_CHECKING:
     from sweeper.stages.train import Executor
     from sweeper.stages.tune import Tuning
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Untuned:
-    """The first stage of a sweep without tuning. It has the same methods as `tune.Tuning`."""
+    """A replacement for `tune.Tuning` in a sweep without tuning: `judged` is the only plan."""
 
     judged: Plan
 
@@ -58,27 +58,28 @@ def sweep(
     launcher_options: Any,
     verbose: bool = False,
 ) -> int:
-    """Plan the command line, train the runs that are not done, and publish the results.
+    """Plan the runs of a command line, train those that are not done, and publish the results.
 
     Args:
         arguments: the overrides of the command line.
         composer: the interface to Hydra's config loader.
         options: the section `hydra.sweeper`.
-        launcher: the name of the backend.
+        launcher: the name of the backend, such as "local".
         launcher_options: the section `hydra.launcher`.
-        verbose: whether to list every point of the plan.
+        verbose: whether to list every point of a large plan.
 
     Returns:
-        The exit code. It is 0 if every run of the plan is done and its records can be read. It is
+        The exit code. It is 0 if every run of the plan is done and all records can be read. It is
         also 0 after a dry run, and with the option `plan_only`. Otherwise, it is 1.
 
     Raises:
-        UserError: the command line is wrong, and nothing was started.
+        UserError: the command line is wrong, the data cannot be prepared, all trials of a point
+            diverged, or a round cannot start.
         SystemExit: Ctrl-C (code 130) or SIGTERM (code 143). Running jobs have saved checkpoints.
     """
     console = Terminal()
     with StopSignals() as signals, closing(size_server()) as process:
-        process.code = registry.ROOT  # training replaces it by a copy of the code
+        process.code = registry.ROOT  # until training replaces it by a copy
         code = Code.read(registry.ROOT)
         plan = Planner(composer, process, max_runs=options.max_runs).plan(arguments)
         plan = replace(plan, accept_mixed_code=options.accept_mixed_code)
@@ -117,7 +118,7 @@ def sweep(
 
 
 def _check_options(options: SweepOptions, plan: Plan) -> None:
-    """Raise UserError for options that exclude each other, and for claims that cannot be judged."""
+    """Raise UserError if options do not fit each other, or if a claim can never be decided."""
     if options.plan_only and (options.decide or options.retrain):
         raise UserError(
             "hydra.sweeper.plan_only cannot be combined with hydra.sweeper.decide or "
@@ -140,7 +141,7 @@ def _check_options(options: SweepOptions, plan: Plan) -> None:
 
 
 def _first_stage(plan: Plan, process: SizeServer, store: RunStore) -> Tuning | Untuned:
-    """Return the stage that chooses tuned values, or `Untuned` if there are none to choose."""
+    """Return the stage that tunes hyperparameters, or `Untuned` if no experiment is tuned."""
     if not plan.tuned:
         return Untuned(plan)
     from sweeper.stages.tune import Tuning
@@ -149,7 +150,10 @@ def _first_stage(plan: Plan, process: SizeServer, store: RunStore) -> Tuning | U
 
 
 def _backend(plan: Plan, process: SizeServer, launcher: str, options: Any) -> Backend:
-    """Return the backend with the name `launcher`, ready for the runs of a plan."""
+    """Make the backend that `launcher` names, for the runs of a plan.
+
+    `options` is the section `hydra.launcher`.
+    """
     configs = [run.config for run in plan.runs.values()]
     make = registry.function(registry.BACKENDS, launcher, "hydra/launcher", "backend")
     context = BackendContext(
@@ -166,7 +170,7 @@ def _backend(plan: Plan, process: SizeServer, launcher: str, options: Any) -> Ba
 def _train(executor: Executor, plan: Plan, estimate: Mapping[str, float]) -> bool:
     """Train the judged runs, in rounds if `decide` is set. Return whether all are done.
 
-    `estimate`: the expected seconds of training, by run. Empty if no run was measured yet.
+    `estimate` has the expected seconds of training, by run id. It lacks runs of unknown speed.
     """
     from sweeper.stages.decide import decide
 

@@ -8,12 +8,12 @@ from rich.text import Text
 
 from sweeper.store.errors import UserError, drop_output
 
-# A pipe or a file has no width. Assume this many characters, so that no line is cut or wrapped.
+# The assumed width of a pipe or a file, in characters. It is so large that no line is wrapped.
 PIPE_WIDTH = 10_000
 
 
 class Terminal(Console):
-    """The console of a command. If its output is closed, printing raises UserError."""
+    """The console of a command. If the reader closes the output, printing raises UserError."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -25,11 +25,11 @@ class Terminal(Console):
         print_lines(self, str(words))
 
     def on_broken_pipe(self) -> NoReturn:
-        """Raise UserError, which ends the command. rich calls this after a broken pipe."""
+        """Raise UserError to end the command. rich calls this method after a broken pipe."""
         drop_output()
         raise UserError(
-            "The output was closed before the command ended. Repeat the command to finish; files "
-            "that were already written stay."
+            "The output was closed before the command ended. Files that were already written stay. "
+            "Repeat the command to finish."
         )
 
 

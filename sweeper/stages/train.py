@@ -37,12 +37,14 @@ from sweeper.store.runs import RunStore, State
 class Executor:
     """An executor that trains the plans of a sweep, one after the other, on one backend.
 
-    It does not retry runs that failed in an earlier plan.
+    A sweep has several plans if it tunes, or if it trains in rounds. Runs that failed in an earlier
+    plan are not tried again.
 
     Attributes:
-        changes: finds runs that other code trained. All runs of the sweep use the code
+        changes: compares runs with the present code. All runs of the sweep use the code
             `changes.code`, which was read at the start of the sweep.
-        tripped: the reason why the executor starts no more jobs, such as a spent budget; else "".
+        tripped: the reason why the executor starts no more jobs, such as a spent budget, or "" if
+            it still does.
         chosen_h: the device hours that tuning trials took.
     """
 
@@ -59,9 +61,10 @@ class Executor:
     _prepared: set[str] = field(default_factory=set)
 
     def left(self, plan: Plan) -> list[str]:
-        """Return the runs of a plan that are to be trained.
+        """Return the ids of the runs of a plan that are still to be trained.
 
-        If `hydra.sweeper.retrain` is set, these include finished runs that other code trained.
+        Leave out runs that failed in this sweep. If `hydra.sweeper.retrain` is set, include
+        finished runs that other code trained.
         """
         again = self.other_code(plan).again if self.options.retrain else ()
         return [
@@ -74,11 +77,14 @@ class Executor:
         return self.store.run(run).status().state is State.DONE
 
     def other_code(self, plan: Plan) -> OtherCode:
-        """Return which runs of a plan were trained with other code than the present one."""
+        """Return which runs of a plan were trained with code that has changed since."""
         return of_other_code(plan, self.store, self.changes)
 
     def refuse_mixing(self, plan: Plan) -> None:
-        """Raise UserError if more seeds would mix runs of different code."""
+        """Raise UserError if new runs would mix with finished runs of other code.
+
+        Do nothing if `hydra.sweeper.retrain` or `hydra.sweeper.accept_mixed_code` is set.
+        """
         if not (self.options.retrain or self.options.accept_mixed_code):
             refuse_mixing(self.other_code(plan))
 
@@ -87,16 +93,18 @@ class Executor:
         return all(map(self._is_done, plan.runs))
 
     def throughput(self, plan: Plan) -> Throughput:
-        """Return an estimator of training times that has learned from finished runs."""
+        """Return an estimator of training times that has learned from the finished runs."""
         return measured(plan, self.store, self.backend.device)
 
     def train(self, plan: Plan, left: Sequence[str], *, rounds: Rounds = ()) -> bool:
-        """Write a plan, prepare the data and train the runs `left`. Return whether all are done.
+        """Write a plan, prepare the data and train the runs `left`.
+
+        Return whether all runs of `left` are done.
 
         Args:
             plan: the plan.
-            left: the runs to train.
-            rounds: the rounds that came before this plan.
+            left: the ids of the runs to train.
+            rounds: the rounds of `hydra.sweeper.decide` that came before this plan.
 
         Raises:
             UserError: the data cannot be prepared. No job was started.
@@ -121,8 +129,9 @@ class Executor:
         """Copy the code to outputs/code, and prepare the data of runs.
 
         Args:
-            records: the records of the runs. Data that several runs share is prepared once.
-            meanwhile: a function to call while a preparation is running.
+            records: the records of the runs, by run id. Data that several runs share is prepared
+                once.
+            meanwhile: a function to call while the data is being prepared.
 
         Raises:
             UserError: the data cannot be prepared, or other code has prepared the data of runs that
@@ -138,11 +147,11 @@ class Executor:
                 self._prepared.add(digest)
 
     def prepare_data(self, run: str, meanwhile: Callable[[], None]) -> None:
-        """Prepare the data of a run, and print the notes in the log of the preparation.
+        """Prepare the data of a run in another process, and print the notes in its log.
 
-        If the data cannot be prepared, raise UserError with the last line of the log.
+        If the process fails, raise UserError with the last line of the log.
         """
-        # Each process has a log of its own, since several sweeps may prepare data at the same time.
+        # Give each log a name of its own, since several sweeps may prepare data at the same time.
         log = self.store.outputs / "data" / f"prepare-{secrets.token_hex(4)}.log"
         make_directory(log.parent)
         publish(log, "", durable=False)
@@ -168,16 +177,18 @@ class Executor:
         log.unlink()
 
     def _print_note(self, line: str) -> None:
-        """Print a line of a preparation's log if it is a note.
+        """Print a line of the log of a preparation if it is a note for the user.
 
-        Raise UserError if it says that other code prepared data on which runs would train again.
+        With `hydra.sweeper.retrain`, raise UserError if the line says that other code prepared the
+        data.
         """
         if line.startswith(OTHER_CODE):
             folder = line.removeprefix(OTHER_CODE)
             if self.options.retrain:
                 raise UserError(
-                    f"{RETRAIN}: other code prepared the data in {sanitize(folder, 1000)}; delete "
-                    "this folder and repeat the command, which prepares the data again."
+                    f"{RETRAIN} needs data that the present code prepared, but other code prepared "
+                    f"{sanitize(folder, 1000)}; delete this folder and repeat the command, which "
+                    "prepares the data again."
                 )
             line = (
                 f"{NOTE}other code prepared the data in {folder}. New runs use these data. To "
@@ -187,12 +198,13 @@ class Executor:
             print_lines(self.console, sanitize(line, 1000))
 
     def _begin_anew(self, plan: Plan, left: Sequence[str]) -> None:
-        """Reset the runs of `left` that were trained with other code, children before parents.
+        """Reset the runs of `left` that other code trained, so that they start from step 0.
 
-        If the sweep is killed halfway, the next sweep finds the remaining children by the old
-        result of their parent. So a parent is reset after its children.
+        `left` has parents before children. Reset children before parents, because the old result
+        of a parent may be the only sign that a child needs a reset. Otherwise, if this sweep were
+        killed halfway, the next sweep would miss such children.
         """
-        # Without the lock, another sweep with this option could train a run in between.
+        # Hold the lock, so that no other sweep with this option trains a run in between.
         with changing_plans(plan.outputs):
             again = self.other_code(plan).again
             for run in reversed(left):
@@ -200,7 +212,7 @@ class Executor:
                     self.store.run(run).begin_anew()
 
     def _run(self, plan: Plan, time_left: TimeLeft) -> bool:
-        """Train the runs of `time_left` and show their progress. Return whether all are done."""
+        """Train the runs in `time_left.records`, and show progress. Return whether all are done."""
         records = time_left.records
         labels = {run: record.label for run, record in records.items()}
         # Runs start in the order in which the command line names their experiments.
@@ -211,7 +223,7 @@ class Executor:
         ]
         options = self.options
         spent_h = 0.0
-        # Reading the hours of many runs is slow, so read them only if there is a budget.
+        # Read the device hours of finished runs only if there is a budget, since this is slow.
         if options.budget_device_hours:
             spent_h = self.chosen_h + hours(self.store, plan.runs)
         of = " of this round" if options.decide else ""
@@ -249,7 +261,7 @@ class Executor:
 
 
 def _metrics(plan: Plan) -> dict[str, str]:
-    """Return, for each run, the metric to show when it ends."""
+    """Return the name of the metric to show when a run is done, by run id."""
     metrics = {}
     for point in plan.points:
         experiment = plan.experiments[point.experiment]
@@ -260,15 +272,15 @@ def _metrics(plan: Plan) -> dict[str, str]:
 def freeze(
     plan: Plan, store: RunStore, estimate: Mapping[str, float], rounds: Rounds = ()
 ) -> None:
-    """Write the records of a plan's runs, and the plan itself. Call this before any job starts.
+    """Write a plan and the records of its runs to disk. Call this before any job starts.
 
     If the plan replaces other results of the same name, remove their tables and figures.
 
     Args:
         plan: the plan.
-        store: the store of the plan's outputs folder.
-        estimate: the expected seconds of training, by run. 0 means unknown and is not written.
-        rounds: the rounds that came before this plan.
+        store: the store of the runs in the outputs folder of the plan.
+        estimate: the expected seconds of training, by run id. 0 means unknown and is not written.
+        rounds: the rounds of `hydra.sweeper.decide` that came before this plan.
     """
     store.check_writable()
     data = plan.as_data(rounds)
@@ -287,9 +299,10 @@ def freeze(
 def _asked_late(
     plan: Plan, store: RunStore, data: Mapping[str, Any]
 ) -> dict[str, Terms]:
-    """Return the claims, margins and error rates that were chosen after some runs were done.
+    """Return the claims, margins and error rates that were chosen when runs were already done.
 
-    The result has the form {experiment: {claim, margin or error rate: ids of the done runs}}.
+    `data` is the plan as plain data. The result has the form {experiment: {term: run ids}}. A term
+    is a claim, a margin or an error rate. The runs are those that were done when it was chosen.
     """
 
     @cache

@@ -1,10 +1,10 @@
 """Tune hyperparameters with training runs called trials, before the judged runs are planned.
 
-To try a point, the sweep trains it with every combination of the values in `experiment.tune.grid`.
-It chooses the combination with the best validation metric. At first, it tries only the smallest and
-the largest model of each arm. If both choose the same values, all points of the arm take these
-values. In two cases, the sweep tries every point of the arm: the two models choose different
-values, or they choose the smallest or largest value of a range.
+To tune a point, the sweep trains it with every combination of the values in `experiment.tune.grid`,
+and chooses the combination with the best validation metric. It first tunes only the smallest and
+the largest model of each arm. If the same values are best for both, all points of the arm get these
+values. Otherwise, the sweep tunes every point of the arm. It also does so if the best value is
+still the smallest or the largest of its range after the range has grown.
 
 The trials of an experiment are the runs of another experiment, <experiment>_trials. They are
 planned, collected and drawn like other runs, but are not in the results of the tuned experiment.
@@ -48,15 +48,15 @@ from sweeper.store.runs import RunStore
 
 @dataclass(frozen=True)
 class Search:
-    """The trials of one experiment so far.
+    """The set of trials planned so far for one experiment. `following` adds the next trials.
 
     Attributes:
-        tune: the experiment's section `tune`, with the values added to its ranges so far.
-        most: how many values the range of each key may grow to.
-        seeds: how many seeds each combination of values is tried with at a point. `_trial` makes
-            the keys. Combinations with one seed are left out.
-        exhaustive: the arms in which every point is tried. In the other arms, only the smallest and
-            the largest model are tried.
+        tune: the section `tune` of the experiment, including values added to its ranges so far.
+        most: the largest number of values to which the range of each key may grow.
+        seeds: the number of seeds of each trial with several seeds. A trial is a point with one
+            combination of values. `_trial` makes the keys.
+        exhaustive: the arms in which every point is tuned. In the other arms, only the smallest and
+            the largest model are tuned.
     """
 
     tune: Tune
@@ -66,22 +66,22 @@ class Search:
 
     @classmethod
     def of(cls, tune: Tune) -> Search:
-        """Return the search before its first trial."""
+        """Return the first search: every combination of values in `tune.grid`, with one seed."""
         return cls(tune, {key: len(own) + tune.grow for key, own in tune.grid.items()})
 
     def following(self, table: Table) -> Search:
         """Return the search with the next trials added, or an equal one if all values are chosen.
 
-        Only the first of these steps that adds trials is taken:
+        Take only the first of these steps that adds trials:
 
-        1. If the smallest or largest value of a range is best, a further value joins the range.
-        2. At each point, the two best combinations are tried with a second seed.
-        3. If the difference between these two may be noise, they are tried with all seeds.
-        4. If the smallest and the largest model of an arm choose different values, or the end of a
-           range, every point of the arm is tried.
+        1. If the smallest or largest value of a range is best, add a value to the range.
+        2. For each tuned point, try the two best combinations with a second seed.
+        3. If the difference between these two may be noise, try both with all seeds.
+        4. If the smallest and the largest model of an arm choose different values, or a value at
+           the end of a range, tune every point of the arm.
 
         Args:
-            table: the table of these trials. All must have finished or diverged.
+            table: the table of the trials so far. All must have finished or diverged.
 
         Raises:
             UserError: all trials of a point diverged, or lack the metric.
@@ -119,14 +119,14 @@ class Search:
         return replace(self, exhaustive=self.exhaustive | exhaustive)
 
     def ends(self, values: Mapping[str, Any]) -> list[str]:
-        """Return the keys whose value in `values` is at an end of its range."""
+        """Return the keys whose value in `values` is the smallest or largest of its range."""
         return [key for key, own in self.tune.grid.items() if at_end(own, values[key])]
 
     def _grown(self, best: Sequence[Mapping[str, Any]]) -> Search:
-        """Add one value to a range if its smallest or largest value occurs in `best`.
+        """Return the search with one value added to a range, for all arms.
 
-        Return the search with the wider range, or `self` if no range grows. All arms try the new
-        value.
+        The range is one whose smallest or largest value is in `best`, which has the best values of
+        each tuned point. Return `self` if there is no such range, or if it may not grow further.
         """
         for key, values in self.tune.grid.items():
             for one in best if len(values) < self.most[key] else ():
@@ -138,7 +138,7 @@ class Search:
 
 
 def _trial(point: Point) -> str:
-    """Return the key of a tried combination: the arm and the settings of its point, as JSON."""
+    """Return the key of a trial, without its seed: the arm and all settings, as JSON."""
     return canonical([point.arm, point.settings])
 
 
@@ -148,10 +148,10 @@ def trials(plan: Plan, searches: Mapping[str, Search], facts: Facts) -> Plan:
     Args:
         plan: the plan of the judged runs.
         searches: the search of each tuned experiment, by name.
-        facts: computes or looks up the sizes of models.
+        facts: the interface to the size server, for the sizes of models.
 
     Raises:
-        Invalid: a tried value makes a config invalid.
+        Invalid: a value of a tuned key makes a config invalid.
     """
     experiments, configurations, texts = {}, {}, {}
     for name, search in searches.items():
@@ -188,7 +188,7 @@ def by_arm(points: Iterable[Configuration]) -> dict[str, list[Configuration]]:
 def tried(
     points: Sequence[Configuration], exhaustive: Collection[str]
 ) -> list[Configuration]:
-    """Return the points to try.
+    """Return the points to tune.
 
     In the arms in `exhaustive`, these are all points. In every other arm, these are the points with
     the fewest and the most parameters.
@@ -202,14 +202,16 @@ def tried(
 def with_choices(
     points: Sequence[Configuration], chosen: Mapping[str, Sequence[Chosen]]
 ) -> Iterator[Configuration]:
-    """Yield each point with its chosen values, and once more for each alternative choice.
+    """Yield each point with the values that tuning chose.
 
-    A point without trials takes the choice of another model of its arm. Points in the smaller half
-    of the arm take that of the smallest model, and all others that of the largest model.
+    If tuning could not decide between two choices, yield the point with each of them.
+
+    A point without trials takes the choice of another point of its arm. The smaller half of the
+    points take the choice of the smallest model, and the others take that of the largest model.
 
     Args:
         points: the points before tuning.
-        chosen: for each tried point, the choice followed by its alternatives. `setting` makes the
+        chosen: for each tuned point, its choice, followed by its alternatives. `setting` makes the
             keys.
     """
     values = {}
@@ -228,14 +230,14 @@ def with_choices(
 
 
 def setting(point: Configuration) -> str:
-    """Return the key of a point: its arm and its values as JSON."""
+    """Return the key of a point: its arm and its values, as JSON."""
     return canonical([point.arm.name, point.values])
 
 
 def _configurations(
     points: Sequence[Configuration], search: Search, facts: Facts
 ) -> list[Configuration]:
-    """Return the trials' configurations: each tried point with every combination of values."""
+    """Return the configurations of trials: each tuned point with every combination of values."""
     tune = search.tune
     found = []
     for point in tried(points, search.exhaustive):
@@ -243,7 +245,7 @@ def _configurations(
             given = dict(zip(tune.grid, values, strict=True))
             config = RunTemplate(point.config).run(given)
             trainer = config["trainer"]
-            # The validation metric chooses the values, so validate at least at the end.
+            # Tuning chooses by a validation metric, so validate at least once, at the end.
             trainer["validate_every"] = trainer["validate_every"] or trainer["steps"]
             settings = {**point.values, **given}
             number = search.seeds.get(canonical([point.arm.name, settings]), 1)
@@ -252,7 +254,7 @@ def _configurations(
     sizes = facts.sizes([point.config for point in found])
     for point, size in zip(found, sizes, strict=True):
         if size != point.size:
-            # The judged runs would differ in size or cost from what the plan states.
+            # Refuse such keys, since the sizes and costs in the printed plan would be wrong.
             raise invalid_value(
                 "experiment.tune.grid",
                 list(tune.grid),
@@ -264,15 +266,15 @@ def _configurations(
 
 @dataclass
 class Tuning:
-    """The tuning of a plan.
+    """The stage of a sweep that tunes hyperparameters. `choose` trains the trials.
 
     Attributes:
         plan: the judged runs before tuning.
-        facts: computes or looks up the sizes of models.
+        facts: the interface to the size server, for the sizes of models.
         store: the runs on disk.
         searches: the search of each tuned experiment, by name.
         trials: the plan of all trials so far.
-        judged: the plan of the judged runs with the chosen values. None until all are chosen.
+        judged: the plan of the judged runs with the chosen values; None until all are chosen.
     """
 
     plan: Plan
@@ -284,10 +286,11 @@ class Tuning:
 
     @classmethod
     def of(cls, plan: Plan, process: SizeServer, store: RunStore) -> Tuning:
-        """Return the tuning of a plan. Read the trials that are already done.
+        """Return the tuning of a plan, as far as finished trials on disk have advanced it.
 
         Raises:
-            UserError: a value of the grid is invalid, or the metric is unknown.
+            UserError: a value in `tune.grid` is invalid, the metric `tune.by` is unknown, or all
+                trials of a point diverged.
         """
         searches = {
             name: Search.of(one.tune)
@@ -306,7 +309,7 @@ class Tuning:
     def whole(self) -> Plan:
         """The trials and the judged runs as one plan.
 
-        Until all values are chosen, the judged runs have the values of their configs before tuning.
+        Until all values are chosen, the judged runs have the values from before tuning.
         """
         first, then = self.trials, self.judged or self.plan
         return replace(
@@ -339,7 +342,7 @@ class Tuning:
     def choose(self, executor: Executor) -> Plan | None:
         """Train trials until all values are chosen. Return the plan of the judged runs.
 
-        Return None if trials failed or were not started.
+        Return None if trials failed or were not started, since no values were chosen then.
 
         Raises:
             UserError: the data cannot be prepared, or all trials of a point diverged.
@@ -372,7 +375,7 @@ class Tuning:
         return self.judged
 
     def budgets(self) -> Iterator[str]:
-        """Yield a sentence about the cost of tuning each experiment, in trials and FLOPs."""
+        """Yield, for each tuned experiment, a sentence about the number and FLOPs of its trials."""
         return map(self._budget, self.searches)
 
     def _budget(self, name: str) -> str:
@@ -382,8 +385,8 @@ class Tuning:
         fewest = values + FINALISTS * (CONFIRMED - 1)
         most = math.prod(search.most.values()) + FINALISTS * (len(tune.seeds) - 1)
 
-        # A trial trains the same model for as many steps as a judged run of the point, so it costs
-        # the same.
+        # A trial costs as much as a judged run of its point, since both train the same model for
+        # the same number of steps.
         planned = [point for point in self.plan.points if point.experiment == name]
         runs = {canonical([point.arm, point.values]): point.run for point in planned}
 
@@ -408,9 +411,10 @@ class Tuning:
         )
 
     def _following(self, name: str, table: Table) -> Search:
-        """Return the search with the next trials.
+        """Return the search of the experiment `name` with the next trials added.
 
-        If a further value would make a config invalid, do not add it, and let no range grow again.
+        `table` has the results of its trials so far. If a value added to a range makes a config
+        invalid, leave the value out, and let no range grow again.
         """
         search = self.searches[name]
         following = search.following(table)

@@ -188,8 +188,8 @@ PLACES = {
         f"{HERE} set -o pipefail; ",
         "| true",
         2,
-        "error: The output was closed before the command ended. Repeat the command to finish; "
-        "files that were already written stay.",
+        "error: The output was closed before the command ended. Files that were already written "
+        "stay. Repeat the command to finish.",
     ),
     "deleted, in ascii": (
         "mkdir gone; cd gone; rmdir ../gone; LC_ALL=POSIX PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 ",

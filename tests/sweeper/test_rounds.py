@@ -199,7 +199,10 @@ def test_a_smaller_budget_takes_away_no_seed_that_is_trained(quiet, planned, tmp
 
 def test_a_round_takes_seeds_that_another_experiment_has(typed, tmp_path):
     said = typed(experiment="alike", max_seeds=6)
-    assert "no point can get more seeds than hydra.sweeper.max_seeds=6" in said
+    assert (
+        "no undecided claim can get further seeds within hydra.sweeper.max_seeds=6"
+        in said
+    )
     points = newest(tmp_path)["few"]["points"]
     seeds = {point["seed"] for point in points if point["experiment"] == "few"}
     assert seeds == {*range(6)}
@@ -225,7 +228,10 @@ def test_rounds_end_where_a_point_always_fails(typed, tmp_path):
         return config["model"]["heads"] == 8 and config["model"]["embedding_size"] == 24
 
     said = typed(experiment="fig1", fails=fails, max_seeds=5)
-    assert "no point can get more seeds than hydra.sweeper.max_seeds=5" in said
+    assert (
+        "no undecided claim can get further seeds within hydra.sweeper.max_seeds=5"
+        in said
+    )
     assert max(point["seed"] for point in newest(tmp_path)["fig1"]["points"]) < 5
 
 
