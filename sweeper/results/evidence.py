@@ -298,4 +298,6 @@ def _share(lineage: Sequence[Row]) -> float | None:
     They wait while other programs occupy the processor. Return None if waiting times are unknown.
     """
     waited, seconds = (_sum(lineage, key) for key in ("waited_seconds", "seconds"))
-    return 1 - waited / seconds if waited and seconds else None
+    if waited is None or not seconds:
+        return None
+    return 1 - waited / seconds

@@ -141,6 +141,17 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
         frame: the scores as the user passed them.
         pair: the column that pairs rows, usually `seed`.
     """
+    _check_frame(frame, pair)
+    found = pd.DataFrame({"arm": _arms(frame), "pair": _names_of_seeds(frame[pair])})
+    found["metric"] = frame["metric"].astype(str) if "metric" in frame else "value"
+    for column in ("value", *(cost for cost in _COSTS if cost in frame)):
+        found[column] = _numbers(frame[column], positive=column in _COSTS)
+    _check_rows(found, pair)
+    return found
+
+
+def _check_frame(frame: pd.DataFrame, pair: str) -> None:
+    """Raise UserError if the scores are no DataFrame, lack a column, or have no or many rows."""
     if not isinstance(frame, pd.DataFrame):
         raise UserError(
             f"The scores are a {type(frame).__name__}; pass a pandas DataFrame with a row for each "
@@ -150,8 +161,7 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
         raise UserError(
             f"The scores have more than {MOST_ROWS:,} rows; keep one row for each arm and seed."
         )
-    names = [name for name in ("arm", "point") if name in frame] or ["arm"]
-    missing = [name for name in (*names, pair, "value") if name not in frame]
+    missing = [name for name in (*_naming(frame), pair, "value") if name not in frame]
     if missing:
         lacks, has = (
             ", ".join(map(repr, some)) for some in (missing, frame.columns[:20])
@@ -163,31 +173,46 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
     if frame.empty:
         raise UserError("The scores have no rows; expected one for each arm and seed.")
 
-    parts = frame[names].astype(str).apply(lambda column: column.str.strip())
+
+def _naming(frame: pd.DataFrame) -> list[str]:
+    """Return the columns that together name an arm: arm, point, or both."""
+    return [name for name in ("arm", "point") if name in frame] or ["arm"]
+
+
+def _arms(frame: pd.DataFrame) -> pd.Series:
+    """Return the arm of each row. If the scores have points, the name is "ARM POINT"."""
+    parts = frame[_naming(frame)].astype(str).apply(lambda column: column.str.strip())
     arms = parts.agg(" ".join, axis=1).str.strip()
     if arms.nunique() < len(parts.drop_duplicates()):
         raise UserError(
             "Two combinations of arm and point have the same name, because Headroom joins arm and "
             "point by a space. Rename an arm or a point."
         )
-    found = pd.DataFrame({"arm": arms, "pair": _names_of_seeds(frame[pair])})
-    found["metric"] = frame["metric"].astype(str) if "metric" in frame else "value"
-    for column in ("value", *(cost for cost in _COSTS if cost in frame)):
-        found[column] = pd.to_numeric(frame[column], errors="coerce").astype(float)
-        cells = found[column].to_numpy()
-        wrong = ~np.isfinite(cells) | ((cells <= 0) & (column in _COSTS))
-        if wrong.any():
-            line = int(wrong.argmax())
-            cell = f"{column}={frame[column].iloc[line]!r} in row {line + 1}"
-            wanted = (
-                "a finite number above 0" if column in _COSTS else "a finite number"
-            )
-            raise UserError(
-                f"{cell} of the scores: expected {wanted}. Leave out the rows of failed runs. Say "
-                "so in your report, since the verdicts may then be too favourable."
-            )
+    return arms
 
-    twice = found[found.duplicated(["arm", "pair", "metric"])]
+
+def _numbers(column: pd.Series, *, positive: bool) -> pd.Series:
+    """Return the cells of a column as numbers. Raise UserError if one is not finite.
+
+    With `positive`, also raise it for a number of 0 or less.
+    """
+    numbers = pd.to_numeric(column, errors="coerce").astype(float)
+    cells = numbers.to_numpy()
+    wrong = ~np.isfinite(cells) | ((cells <= 0) & positive)
+    if wrong.any():
+        row = int(wrong.argmax())
+        wanted = "a finite number above 0" if positive else "a finite number"
+        raise UserError(
+            f"{column.name}={column.iloc[row]!r} in row {row + 1} of the scores: expected "
+            f"{wanted}. Leave out the rows of failed runs. Say so in your report, since the "
+            "verdicts may then be too favourable."
+        )
+    return numbers
+
+
+def _check_rows(scores: pd.DataFrame, pair: str) -> None:
+    """Raise UserError if an arm has two rows for a seed, or more than MOST_SEEDS rows."""
+    twice = scores[scores.duplicated(["arm", "pair", "metric"])]
     if not twice.empty:
         arm, value = twice.iloc[0][["arm", "pair"]]
         raise UserError(
@@ -195,13 +220,12 @@ def _checked(frame: pd.DataFrame, pair: str) -> pd.DataFrame:
             "and metric. If another column distinguishes the rows, call that column `metric` or "
             "`point`."
         )
-    most = found.groupby(["arm", "metric"]).size().max()
+    most = scores.groupby(["arm", "metric"]).size().max()
     if most > MOST_SEEDS:
         raise UserError(
             f"An arm has {most:,} rows; expected at most {MOST_SEEDS:,}, one for each seed. Keep "
             "only the final score of each seed, or fewer seeds."
         )
-    return found
 
 
 def _names_of_seeds(column: pd.Series) -> pd.Series:

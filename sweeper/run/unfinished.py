@@ -3,8 +3,9 @@
 It needs only the records of the runs, and imports neither Hydra nor rich.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import closing
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from sweeper.size_server import size_server
 from sweeper.store.code import Code, pin
 from sweeper.store.errors import drop_output, invalid_value
 from sweeper.store.numbers import plural
+from sweeper.store.records import Record
 from sweeper.store.runs import RunStore, State
 
 
@@ -50,40 +52,30 @@ def train(outputs: Path, *, slots: int | None = None, jobs_per_device: int = 1) 
     if not records:
         _print(f"nothing to train: {plural(len(runs), 'run')} done")
         return 0
-    configs = [record.config for record in records.values()]
 
     with StopSignals() as signals, closing(size_server()) as process:
+        configs = [record.config for record in records.values()]
         process.code = pin(outputs, Code.read(), configs)
-        backend = local.backend(
-            BackendContext(
-                options=options,
-                resources=frozenset(map(Resources.of, configs)),
-                logger=_logger({config["logger"]["name"] for config in configs}),
-                outputs=outputs,
-                process=process,
-            )
+        context = BackendContext(
+            options=options,
+            resources=frozenset(map(Resources.of, configs)),
+            logger=_logger({config["logger"]["name"] for config in configs}),
+            outputs=outputs,
+            process=process,
         )
+        backend = local.backend(context)
         backend.warm()
         devices = "GPUs" if backend.device == "gpu" else "the CPU"
         _print(
             f"training {plural(len(records), 'run')} on {devices}, {backend.slots} at a time"
         )
 
-        def report(schedule: Schedule, state: JobState | None) -> None:
-            if state is not None:
-                label = records[state.job.run].label
-                done = counts(schedule.states)[Phase.DONE]
-                words = (
-                    f"[{done}/{len(records)}] {state.phase:8} {label}  {state.reason}"
-                )
-                _print(words.rstrip())
-
         schedule = Schedule(
             store,
             backend,
             [Job(one.id, one.flops, one.parent) for one in records.values()],
             policy=SweepOptions(),
-            changed=report,
+            changed=partial(_print_change, records),
             check_for_stop=signals.check,
         )
         with signals.held():
@@ -97,6 +89,18 @@ def train(outputs: Path, *, slots: int | None = None, jobs_per_device: int = 1) 
     if schedule.breaker.tripped:
         _print(f"the other runs were not started: {schedule.breaker.tripped}")
     return 0 if finished else 1
+
+
+def _print_change(
+    records: Mapping[str, Record], schedule: Schedule, state: JobState | None
+) -> None:
+    """Print a line for a job that has changed its phase."""
+    if state is None:
+        return
+    label = records[state.job.run].label
+    done = counts(schedule.states)[Phase.DONE]
+    words = f"[{done}/{len(records)}] {state.phase:8} {label}  {state.reason}"
+    _print(words.rstrip())
 
 
 def _logger(names: Collection[str]) -> str:

@@ -6,6 +6,7 @@ tokens that it must predict, and wins every comparison.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -229,75 +230,109 @@ def behaviour_fault(
         for row, t in enumerate(changed, 1):
             x_BTD[row, t] = _LOUD * torch.randn(embedding_size)
         rotation = _rotation(layer, segments) if rotated else {}
-        return next(
-            _behaviour_faults(
-                layer, anew, x_BTD, changed, segments, rotation, _ROUNDING[precision]
-            ),
-            None,
-        )
+        rounding = _ROUNDING[precision]
+        trial = _Trial(layer, anew, x_BTD, changed, segments, rotation, rounding)
+        return next(trial.faults(), None)
 
 
-def _behaviour_faults(
-    layer: nn.Module,
-    anew: nn.Module,
-    x_BTD: Tensor,
-    changed: Sequence[int],
-    segments: Sequence[int],
-    rotation: dict[str, Rotation],
-    relative: float,
-) -> Iterator[str]:
-    segments_BT = torch.tensor([segments]).expand(len(x_BTD), -1)
-    lengths = ", ".join(
-        f"{n} of {f'segment {s}' if s else 'padding'}"
-        for s, n in Counter(segments).items()
-    )
-    tried = f"(positions in the row: {lengths})"
-    for causal in (True, False):
-        mask_B1TT = attention_mask(segments_BT, causal=causal)
-        with torch.no_grad():
-            y_BTD = layer(x_BTD, mask_B1TT, **rotation)
-            alone = partial(layer, x_BTD[:1], mask_B1TT[:1], **rotation)
-            if y_BTD.shape != x_BTD.shape:
-                given, found = tuple(x_BTD.shape), tuple(y_BTD.shape)
-                yield f"outputs of the shape {given}, like the inputs, but it returned {found}"
-            if not y_BTD.isfinite().all():
-                yield f"finite outputs, but some are NaN or infinite {tried}"
-            if len(segments) <= len(_LONG):
-                # Measure the heads once, because an error of this measurement would otherwise
-                # appear only after training. Skip longer rows, which may take minutes.
-                head_measures(alone)
-            alone_BTD = alone()
-            trained_BTD = layer.train()(x_BTD, mask_B1TT, **rotation)
-            layer.eval()
-            unrotated_BTD = layer(x_BTD, mask_B1TT)
-            loaded_BTD = anew(x_BTD, mask_B1TT, **rotation)
-        rounding = relative * float(y_BTD[0].abs().max())
-        # Shapes: C changed positions, T queries.
-        moved_CT = (y_BTD[1:] - y_BTD[:1]).abs().amax(-1)
-        hidden_CT = (moved_CT > rounding) & ~mask_B1TT[0, 0].T[list(changed)]
-        pairs = ((changed[row], query) for row, query in hidden_CT.nonzero().tolist())
-        # Report later positions that change an output first, and then positions of other segments.
-        for position, query in sorted(pairs, key=lambda at: at[0] <= at[1]):
-            kind = "a causal mask" if causal else "a mask of segments"
-            yield (
-                f"outputs that depend only on positions that the mask allows, but with {kind}, "
-                f"position {position} changes the output at position {query} {tried}"
-            )
-        if not torch.allclose(alone_BTD, y_BTD[:1], rtol=1e-3, atol=10 * rounding):
+@dataclass(frozen=True)
+class _Trial:
+    """A layer and the rows on which it is checked.
+
+    Attributes:
+        layer: the layer, in evaluation mode.
+        anew: a new layer that has loaded the state_dict of `layer`.
+        x_BTD: the inputs. Row 1 + i differs from row 0 only at position `changed[i]`.
+        changed: the changed positions.
+        segments: the segment of each position.
+        rotation: the keyword argument `rotation`; {} without rotary positions.
+        rounding: the tolerance for rounding errors, as a share of the largest output.
+    """
+
+    layer: nn.Module
+    anew: nn.Module
+    x_BTD: Tensor
+    changed: Sequence[int]
+    segments: Sequence[int]
+    rotation: dict[str, Rotation]
+    rounding: float
+
+    def faults(self) -> Iterator[str]:
+        """Yield a description of each broken rule (see `behaviour_fault`)."""
+        for causal in (True, False):
+            yield from self._faults_of_outputs(causal)
+        yield from self._missing_gradients()
+
+    def _mask_B1TT(self, causal: bool) -> Tensor:
+        segments_BT = torch.tensor([self.segments]).expand(len(self.x_BTD), -1)
+        return attention_mask(segments_BT, causal=causal)
+
+    @torch.no_grad()
+    def _faults_of_outputs(self, causal: bool) -> Iterator[str]:
+        mask_B1TT, x_BTD = self._mask_B1TT(causal), self.x_BTD
+        y_BTD = self.layer(x_BTD, mask_B1TT, **self.rotation)
+        if y_BTD.shape != x_BTD.shape:
+            given, found = tuple(x_BTD.shape), tuple(y_BTD.shape)
+            yield f"outputs of the shape {given}, like the inputs, but it returned {found}"
+        if not y_BTD.isfinite().all():
+            yield f"finite outputs, but some are NaN or infinite {self._tried}"
+
+        alone = partial(self.layer, x_BTD[:1], mask_B1TT[:1], **self.rotation)
+        if len(self.segments) <= len(_LONG):
+            # Measure the heads once, because an error of this measurement would otherwise appear
+            # only after training. Skip longer rows, which may take minutes.
+            head_measures(alone)
+
+        largest = self.rounding * float(y_BTD[0].abs().max())
+        yield from self._leaks(y_BTD, mask_B1TT, causal, largest)
+
+        def equal(one: Tensor, rtol: float = 1e-4, atol: float = largest) -> bool:
+            return torch.allclose(one, y_BTD[: len(one)], rtol=rtol, atol=atol)
+
+        if not equal(alone(), rtol=1e-3, atol=10 * largest):
             yield "outputs that do not depend on other rows of the batch, but they do"
-        if not torch.allclose(trained_BTD, y_BTD, rtol=1e-4, atol=rounding):
+        trained_BTD = self.layer.train()(x_BTD, mask_B1TT, **self.rotation)
+        self.layer.eval()
+        if not equal(trained_BTD):
             yield "equal outputs in training (without dropout) and in evaluation, but they differ"
-        if not torch.allclose(loaded_BTD, y_BTD, rtol=1e-4, atol=rounding):
+        if not equal(self.anew(x_BTD, mask_B1TT, **self.rotation)):
             yield (
                 "a state_dict that holds the whole layer, but a new layer that loads it has other "
                 "outputs"
             )
-        if rotation and torch.allclose(unrotated_BTD, y_BTD, rtol=1e-4, atol=rounding):
+        if self.rotation and equal(self.layer(x_BTD, mask_B1TT)):
             yield "outputs that depend on the rotation, but they are the same without it"
-    mask_B1TT = attention_mask(segments_BT, causal=True)
-    layer(x_BTD, mask_B1TT, **rotation).mul(torch.randn_like(x_BTD)).sum().backward()
-    for name, parameter in layer.named_parameters():
-        if parameter.requires_grad and (
-            parameter.grad is None or not parameter.grad.any()
-        ):
-            yield f"a gradient for every parameter, but {name} receives none"
+
+    def _leaks(
+        self, y_BTD: Tensor, mask_B1TT: Tensor, causal: bool, largest: float
+    ) -> Iterator[str]:
+        """Yield a fault for each output that changed by more than `largest` behind the mask."""
+        # Shapes: C changed positions, T queries.
+        moved_CT = (y_BTD[1:] - y_BTD[:1]).abs().amax(-1)
+        hidden_CT = (moved_CT > largest) & ~mask_B1TT[0, 0].T[list(self.changed)]
+        pairs = (
+            (self.changed[row], query) for row, query in hidden_CT.nonzero().tolist()
+        )
+        kind = "a causal mask" if causal else "a mask of segments"
+        # Report later positions that change an output first, and then positions of other segments.
+        for position, query in sorted(pairs, key=lambda pair: pair[0] <= pair[1]):
+            yield (
+                f"outputs that depend only on positions that the mask allows, but with {kind}, "
+                f"position {position} changes the output at position {query} {self._tried}"
+            )
+
+    def _missing_gradients(self) -> Iterator[str]:
+        y_BTD = self.layer(self.x_BTD, self._mask_B1TT(causal=True), **self.rotation)
+        y_BTD.mul(torch.randn_like(self.x_BTD)).sum().backward()
+        for name, parameter in self.layer.named_parameters():
+            gradient = parameter.grad
+            if parameter.requires_grad and (gradient is None or not gradient.any()):
+                yield f"a gradient for every parameter, but {name} receives none"
+
+    @property
+    def _tried(self) -> str:
+        lengths = ", ".join(
+            f"{positions} of {f'segment {segment}' if segment else 'padding'}"
+            for segment, positions in Counter(self.segments).items()
+        )
+        return f"(positions in the row: {lengths})"
