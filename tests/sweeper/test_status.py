@@ -13,7 +13,7 @@ from tests.sweeper.conftest import finish
 from tests.sweeper.store.conftest import elsewhere
 from tests.tasks.jobs import freeze
 
-NAMES = ("done", "running", "failed", "child", "grandchild", "waits", "new")
+NAMES = "done running failed child grandchild waits new".split()
 PARENTS = {"child": "failed", "grandchild": "child", "waits": "running"}
 BEAT = {"step": 25, "steps": 100, "loss": 3.25, "tokens_per_second": 50.0}
 

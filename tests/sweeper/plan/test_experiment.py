@@ -127,15 +127,14 @@ def test_an_arm_with_a_parent_of_another_task_can_use_its_tokenizer(plan):
 
 def test_an_override_of_the_experiment_wins_over_its_scale(plan):
     text = f"{GRIDS}  seeds: [1]\n  scales: {{demo: {{seeds: [2], error: 0.1}}}}\n"
-    [read] = plan(text=text).experiments.values()
-    assert (read.seeds, read.error) == ([2], 0.1)
-    typed = "experiment.scales.demo.seeds=[3] experiment.error=0.2"
-    [read] = plan(typed, text=text).experiments.values()
-    assert (read.seeds, read.error) == ([3], 0.2)
-    [read] = plan("experiment.scales.demo.seeds=null", text=text).experiments.values()
-    assert read.seeds == [1]
-    [read] = plan("experiment.scales.demo={seeds:[4]}", text=text).experiments.values()
-    assert (read.seeds, read.error) == ([4], 0.1)
+    for typed, expected in {
+        "": ([2], 0.1),
+        "experiment.scales.demo.seeds=[3] experiment.error=0.2": ([3], 0.2),
+        "experiment.scales.demo.seeds=null": ([1], 0.1),
+        "experiment.scales.demo={seeds:[4]}": ([4], 0.1),
+    }.items():
+        [read] = plan(typed, text=text).experiments.values()
+        assert (read.seeds, read.error) == expected
     missing = "experiment.scales.demo.claims=null"
     assert "does not set this key at this scale" in refusal(plan, missing, text=text)
 

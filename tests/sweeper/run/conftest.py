@@ -22,15 +22,13 @@ class FakeBackend(Backend):
     device, poll_s = "cpu", 0.0
 
     def __init__(self, store, story, slots):
-        self.words = {}
         self.store, self.story, self.slots = store, story, slots
-        self.started, self.running, self.signals, self.busiest = "", deque(), [], 0
+        self.started, self.running, self.signals = "", deque(), []
 
     def start(self, run, slot):
-        assert slot not in {s for _, _, s in self.running}
+        assert slot in {*range(self.slots)} - {taken for _, _, taken in self.running}
         self.started += run.name
         self.running.append((len(self.started), run, slot))
-        self.busiest = max(self.busiest, len(self.running))
         return len(self.started)
 
     def ended(self, timeout):
@@ -47,9 +45,6 @@ class FakeBackend(Backend):
     def signal(self, job, number):
         self.signals.append((job, number))
 
-    def exit_reason(self, job):
-        return self.words.get(job, "")
-
 
 def act(run, what, attempt=None):
     """End an attempt of a run, by default a new one, as `what` says."""
@@ -60,10 +55,6 @@ def act(run, what, attempt=None):
         result = {"metrics": {"test/loss": 1.0}, "steps": 1, "seconds": HALF_AN_HOUR}
         run.publish_result(attempt, result)
     attempt.finish(what, what)
-
-
-def job(name, cost=1.0, parent=None):
-    return Job(name, cost, parent)
 
 
 def phases(schedule):
@@ -87,7 +78,7 @@ def program(tmp_path, monkeypatch):
 def tell(store):
     def tell(jobs, slots=2, *, trainer=None, story=None, **options):
         """Return the schedule of jobs, or of names of jobs, and its backend."""
-        jobs = [job(one) if isinstance(one, str) else one for one in jobs]
+        jobs = [Job(one, 1.0) if isinstance(one, str) else one for one in jobs]
         for one in jobs:
             store.freeze(Record(one.run, {"seed": one.run, "trainer": trainer or {}}))
         backend = FakeBackend(store, story or {}, slots)
