@@ -150,20 +150,16 @@ GRID = {"title": "A grid", "metric": "test/perplexity", "arms": ARMS}
 
 @pytest.mark.parametrize("size", ["0.5%", 3])
 def test_a_margin_reaches_the_stages_after_the_plan(size):
-    given = with_margin(size, reason="Less is not seen.")
-    read = read_experiment(
-        "grid", {**GRID, **given, "pretrainings": "one"}, scale="demo"
-    )
-    assert read.described()["margin"] == given["margin"]
+    margin = {"test/perplexity": {"size": size, "reason": "Less is not seen."}}
+    given = {**GRID, "margin": margin, "pretrainings": "one"}
+    read = read_experiment("grid", given, scale="demo")
+    assert read.described()["margin"] == margin
     assert read.pretrainings is Pretrainings.one
 
 
-def with_margin(size, **reason):
-    return {"margin": {"test/perplexity": {"size": size, **reason}}}
-
-
 def test_a_typed_null_leaves_an_arm_out_and_empty_braces_the_margin():
-    shipped = {**GRID, **with_margin(1, reason="why"), "arms": {**ARMS, "other": {}}}
+    margin = {"test/perplexity": {"size": 1, "reason": "why"}}
+    shipped = {**GRID, "margin": margin, "arms": {**ARMS, "other": {}}}
     overrides = {"experiment.arms.fixed": None, "experiment.margin": {}}
     read = read_experiment("grid", shipped, scale="demo", overrides=overrides)
     assert ([*read.arms], read.margin) == (["other"], {})

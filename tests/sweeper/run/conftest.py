@@ -10,8 +10,6 @@ from sweeper.run.schedule import Schedule
 from sweeper.store.records import Record
 from tests.policies import policy
 
-HALF_AN_HOUR = 1800.0
-
 
 class FakeBackend(Backend):
     """A backend whose jobs end one at a time, in the order of their starts, as `story` says.
@@ -52,7 +50,7 @@ def act(run, what, attempt=None):
         return
     attempt = attempt or run.claim({"micro_batches": run.micro_batches()})
     if what == "done":
-        result = {"metrics": {"test/loss": 1.0}, "steps": 1, "seconds": HALF_AN_HOUR}
+        result = {"metrics": {"test/loss": 1.0}, "steps": 1, "seconds": 1800.0}
         run.publish_result(attempt, result)
     attempt.finish(what, what)
 

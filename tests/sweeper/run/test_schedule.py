@@ -201,11 +201,6 @@ STORIES = {
         "aaabb",
         "interrupted",
     ),
-    "killed before its claim: again, and not for ever": (
-        {"a": ["dropped"], "b": ["dropped", "done"]},
-        "aaabb",
-        "start.log",
-    ),
 }
 
 

@@ -22,8 +22,7 @@ def record():
     """A record as the planner makes it."""
     model, logger = {"heads": 7, "layers": 3}, {"mode": "offline"}
     config = {"seed": 0, "model": model, "logger": logger}
-    names = {"experiment": "fig1", "arm": "fixed", "label": "fixed head size"}
-    return Record("lm1b-d256-h8x32-s0", config, {"params_total": 10007}, names)
+    return Record("lm1b-d256-h8x32-s0", config, {"params_total": 10007})
 
 
 @pytest.fixture

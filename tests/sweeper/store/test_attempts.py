@@ -144,18 +144,16 @@ def test_a_failed_claim_leaves_no_attempt(run, failing):
     assert run.claim({}).number == 1
 
 
-@pytest.mark.parametrize("intruder", ["file", "link", "attempt"])
-def test_a_number_that_is_taken_is_passed_over(run, intruder, monkeypatch):
+@pytest.mark.parametrize(
+    "intrude",
+    [lambda first, taken: taken.touch(), os.symlink, shutil.copytree],
+    ids=["file", "link", "attempt"],
+)
+def test_a_number_that_is_taken_is_passed_over(run, intrude, monkeypatch):
     first = run.claim({})
-    taken = run.path / "attempts" / "0002"
-    if intruder == "file":
-        taken.write_text("mine")
-    elif intruder == "link":
-        taken.symlink_to(first.path)
-    else:
-        taken.mkdir()
-        (taken / "attempt.json").write_text("{}")
-        monkeypatch.setattr(run, "attempts", lambda: [first])
+    intrude(first.path, run.path / "attempts" / "0002")
+    # The attempts were listed before the intruder came.
+    monkeypatch.setattr(run, "attempts", lambda: [first])
     assert run.claim({}).number == 3
     assert first.info()["number"] == 1
 

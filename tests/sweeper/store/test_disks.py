@@ -15,10 +15,14 @@ def test_reading_writes_nothing(store, run, tmp_path):
     assert absent.ids() == []
     assert absent.run("none").status().state is State.NEW
     finish(run, {"steps": 1000})
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+
+    def written():
+        return {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+
+    before = written()
     for one in map(store.run, store.ids()):
         one.record(), one.history(), one.checkpoints(), one.attempts(), one.status()
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    assert written() == before
 
 
 def unwritable(outputs):
