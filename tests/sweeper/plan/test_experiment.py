@@ -97,9 +97,16 @@ def test_a_typed_value_that_one_arm_has_narrows_the_grid_of_the_other(plan):
 
 def test_the_groups_of_an_arm_are_composed_together(plan):
     """The attention of the first arm fits its own model, but not that of the experiment."""
-    text = GRIDS.replace("task: lm1b]", "task: lm1b, override /model: huggingface]")
-    first = "{set: {model: decoder, model/attention: latent, model.head_size: 8, "
-    text = text.replace("first: {set: {", f"first: {first}")
+    text = """
+# @package _global_
+defaults: [override /task: lm1b, override /model: huggingface]
+experiment:
+  title: One arm has a model of its own
+  metric: test/perplexity
+  arms:
+    first: {set: {model: decoder, model/attention: latent, model.head_size: 8}}
+    second: {grid: {model.heads: [2, 4]}}
+"""
     assert plan("trainer.steps=260", text=text).points
 
 
@@ -111,11 +118,13 @@ def test_the_groups_of_an_arm_are_composed_together(plan):
     ],
 )
 def test_an_arm_with_a_parent_would_have_its_tokenizer(plan, own, key):
-    arms = f"""{{first: {{set: {{task: lm1b}}}}, second: {{parent: first, set: {{{own}}}}}}}"""
-    text = (
-        CHILDREN.partition("  arms:")[0].replace("accuracy", "perplexity")
-        + f"  arms: {arms}"
-    )
+    text = f"""
+# @package _global_
+experiment:
+  title: a child whose text is another
+  metric: test/perplexity
+  arms: {{first: {{set: {{task: lm1b}}}}, second: {{parent: first, set: {{{own}}}}}}}
+"""
     assert ", as in the parent " in refusal(plan, text=text).partition(key)[2]
 
 

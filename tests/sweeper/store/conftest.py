@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
@@ -56,17 +55,9 @@ def elsewhere(attempt, **facts):
     (attempt.path / "attempt.json").write_text(json.dumps(with_checksum(said)))
 
 
-@pytest.fixture
-def failing():
+def failing(call, code):
     """Return a context manager in which a call of the operating system fails."""
-
-    @contextmanager
-    def failing(call, code):
-        error = OSError(code, os.strerror(code), "x")
-        with patch.object(os, call, side_effect=error):
-            yield
-
-    return failing
+    return patch.object(os, call, side_effect=OSError(code, os.strerror(code), "x"))
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 from sweeper.store.runs import RunStore, State
 from tests.refusals import refusal
 from tests.sweeper.conftest import finish
+from tests.sweeper.store.conftest import failing
 
 
 def test_reading_writes_nothing(store, run, tmp_path):
@@ -60,7 +61,7 @@ def test_a_file_in_the_way_is_named(tmp_path, below):
         ("rename", errno.EIO),
     ],
 )
-def test_each_operation_the_store_needs_is_tried(tmp_path, failing, call, code):
+def test_each_operation_the_store_needs_is_tried(tmp_path, call, code):
     outputs = tmp_path / "outputs"
     if call != "mkdir":
         outputs.mkdir()
