@@ -114,6 +114,8 @@ def test_a_name_used_again_holds_the_new_results_until_the_older_command_is_type
 def test_the_same_command_replaces_results_if_its_text_or_yaml_has_changed(
     mine, planned, outputs
 ):
+    """The command is that of this process, whatever is planned here."""
+
     def taken(heads):
         return {
             *replaced(outputs, planned(f"name=mine model.heads={heads}")[0].as_data())
@@ -132,8 +134,7 @@ def mine(sweep, store):
 
 @pytest.fixture
 def forget(outputs, monkeypatch):
-    """Return a function that forgets an experiment or a run at a terminal. It is told the answer
-    to give."""
+    """Return a function that forgets an experiment or a run at a terminal, with this answer."""
     monkeypatch.setattr("sys.stdin", Mock(isatty=lambda: True))
 
     def forget(name, answer=lambda question: "y"):

@@ -15,6 +15,7 @@ class FakeBackend(Backend):
     """A backend whose jobs end one at a time, in the order of their starts, as `story` says.
 
     The name of each run is a letter. The letters in `started` are in the order of the starts.
+    No job may start in a slot that is taken or that does not exist.
     """
 
     device, poll_s = "cpu", 0.0

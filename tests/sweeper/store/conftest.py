@@ -18,7 +18,7 @@ from sweeper.store.runs import RunStore
 
 @pytest.fixture
 def record():
-    """A record as the planner makes it."""
+    """A record of a run."""
     model, logger = {"heads": 7, "layers": 3}, {"mode": "offline"}
     config = {"seed": 0, "model": model, "logger": logger}
     return Record("lm1b-d256-h8x32-s0", config, {"params_total": 10007})
