@@ -38,7 +38,8 @@ def test_listing_imports_nothing(kind, installed):
 )
 def test_an_unknown_name_is_answered_with_those_there_are(name):
     sentence = refusal(registry.function, FIGURES, name, "experiment.figure", "draw")
-    _, _, expected = sentence.partition(": expected one of ")
+    said, _, expected = sentence.partition(": expected one of ")
+    assert said.startswith("experiment.figure=")
     assert "fig1, fig2" in expected
 
 
