@@ -10,8 +10,6 @@ import pytest
 from sweeper.__main__ import main
 from sweeper.store.files import with_checksum
 from sweeper.store.plans import write_plan
-from sweeper.store.records import Record
-from sweeper.store.runs import RunStore
 from tasks import prepare
 from tests.end_to_end.test_sweep import ROOT, completed, rows
 from tests.tasks.jobs import freeze
@@ -37,11 +35,8 @@ def plan(experiment, run):
 @pytest.fixture
 def outputs(tmp_path):
     """Two experiments with one run each. The run of the second is finished."""
-    store = RunStore(tmp_path)
-    names = {"task": {"name": "lm1b"}, "optimizer": {"name": "adamw"}}
-    config = {**names, "model": {"name": "encoder", "heads": 5}, "seed": 3}
     for experiment, name in (("first", "a"), ("second", "b")):
-        run = store.freeze(Record(name, config))
+        run = freeze(tmp_path, {"model.heads": 5}, name)
         attempt = run.claim({"machine": "elsewhere", "boot": "another"})
         attempt.heartbeat(step=7, steps=19)
         write_plan(tmp_path, plan(experiment, name))
@@ -113,9 +108,9 @@ CONTENTS = {
     "beat: no phase": changed_to(phase=None),
     "result: nested metrics": changed_to(metrics={"a": {"b": "c"}}),
 }
-CASES = [(file, damage) for file in FILES for damage in DAMAGES.values()]
-CASES += [(name.partition(":")[0], damage) for name, damage in CONTENTS.items()]
-NAMES = [f"{file}: {damage}" for file in FILES for damage in DAMAGES] + [*CONTENTS]
+CASES = CONTENTS | {
+    f"{file}: {name}": damage for file in FILES for name, damage in DAMAGES.items()
+}
 
 
 def losses(outputs, name):
@@ -124,12 +119,13 @@ def losses(outputs, name):
     return [row.get("test/loss", "") for row in rows(outputs, name)] if there else []
 
 
-@pytest.mark.parametrize(("file", "damage"), CASES, ids=NAMES)
+@pytest.mark.parametrize("case", CASES)
 def test_a_damaged_file_is_named_and_the_rest_is_shown_without_a_wrong_number(
-    file, damage, outputs, capfd
+    case, outputs, capfd
 ):
+    file = case.partition(":")[0]
     path = outputs / FILES[file]
-    damage(path)
+    CASES[case](path)
     codes = [main([command, "--outputs", str(outputs)]) for command in COMMANDS]
     told = capfd.readouterr()
     assert "Traceback" not in told.err
@@ -215,7 +211,7 @@ def test_records_are_for_their_owner_alone_and_what_is_made_of_them_may_be_hande
 ):
     before = os.umask(0)
     try:
-        run = freeze(tmp_path / "outputs", {"model.heads": 5, "seed": 3})
+        run = freeze(tmp_path / "outputs", {"model.heads": 5})
         write_plan(run.outputs, plan("first", run.id))
         assert prepare.main(str(run.path)) == 0
         assert main(["report", "--outputs", str(run.outputs)]) == 0
@@ -231,7 +227,7 @@ def test_records_are_for_their_owner_alone_and_what_is_made_of_them_may_be_hande
 
 
 def test_a_store_that_cannot_be_written_is_reported_elsewhere(tmp_path):
-    run = freeze(tmp_path / "outputs", {"model.heads": 5, "seed": 3})
+    run = freeze(tmp_path / "outputs", {"model.heads": 5})
     write_plan(run.outputs, plan("first", run.id))
     before = sorted(run.outputs.rglob("*"))
     elsewhere = tmp_path / "shared"

@@ -116,18 +116,99 @@ SWEEPS = {
     "experiment=three ++experiment.margin={test/loss:{size:1}}": "test/loss.reason is missing",
 }
 
-# The contents of conf/experiment/<name>.yaml below the line `# @package _global_`.
+# Experiments in conf/experiment, without their first line. ARM has one arm, a.
 BODY = "experiment:\n  title: t\n  metric: test/loss\n"
-ARM = f"{BODY}  arms: {{a: {{grid: {{model.heads: [2, 4]}}}}}}\n"
-MATCHED = "{set: {model.head_size: 16}, match: {solve: model.heads, HOW}}"
-MATCH = f"{BODY}  arms: {{a: {MATCHED}}}\n"
+HEADS = "grid: {model.heads: [2, 4]}"
+ARM = f"{BODY}  arms: {{a: {{{HEADS}}}}}\n"
 CACHE = "to: 192, count: cache_bytes_per_token, tolerance: 0"
-FIXED = ARM.replace("a:", "fixed:")
-CLAIMED = "  claims: [fixed_keeps_improving]\n"
-GOOD = {"three": FIXED.replace("[2, 4]", "[2, 4, 8]") + CLAIMED}
-STEPS = "trainer.steps: [300, 500]"
-CHILD = f"b: {{parent: a, grid: {{{STEPS}}}}}"
-PRETRAINED = "  arms: {a: {set: {task: pretraining}}}\n"
+CLAIMED = "claims: [fixed_keeps_improving]"
+THREE = f"{BODY}  arms: {{fixed: {{grid: {{model.heads: [2, 4, 8]}}}}}}\n  {CLAIMED}\n"
+ARMS = {  # what stands in the braces of `arms`
+    "seeded": (f"a: {{set: {{seed: 5}}, {HEADS}}}", "arms.a cannot set or sweep seed"),
+    "heirs": (
+        f"a: {{{HEADS}, seeds: [0, 1]}}",
+        "experiment.arms.a.seeds was removed: leave it out; all arms of an experiment",
+    ),
+    "switched": (
+        f"on: {{{HEADS}}}",
+        "YAML reads on, off, yes and no as true or false",
+    ),
+    "huge": (
+        f"a: {{where: model.name * 10000000000 == 1, {HEADS}}}",
+        "arithmetic takes numbers only",
+    ),
+    "where": (
+        f"a: {{where: model.heads ===, {HEADS}}}",
+        "a condition compares config keys",
+    ),
+    "pointless": (f"a: {{where: model.heads > 9, {HEADS}}}", "no points"),
+    "limited": (
+        f"a: {{set: {{data: local, data.root: ., data.sentences: 500}}, {HEADS}}}",
+        "data.sentences=500: expected null, since data.source=local ignores this key",
+    ),
+    "solved": (
+        "a: {match: {solve: model.hads, to: 5, tolerance: 0.1}}",
+        "cannot solve for model.hads: model.hads is not a key of the config; did you mean",
+    ),
+    "unchanged": (
+        f"a: {{match: {{solve: model.feedforward_size, {CACHE}}}}}",
+        "does not change the size (it is 128 for 1",
+    ),
+    "uncached": (
+        f"a: {{set: {{task: pretraining}}, match: {{solve: model.heads, {CACHE}}}}}",
+        "match.count=cache_bytes_per_token: expected a count that the model encoder has",
+    ),
+    "two": (
+        f"a: {{set: {{model.embedding_size: 16}}, {HEADS}}}, "
+        "b: {set: {model.embedding_size: 16, model.head_size: 4}, "
+        "match: {to: a, solve: model.heads, tolerance: 0.2}}",
+        "b.match.to=a: expected one target for each point, but heads=4 matches two (a heads=2 and",
+    ),
+    "kin": (
+        "a: {grid: {trainer.steps: [300, 500]}}, "
+        "b: {parent: a, grid: {trainer.steps: [300, 500]}}",
+        "arm b cannot sweep trainer.steps, because its parent a sweeps it",
+    ),
+    "close": (
+        "a: {match: {to: 150000, solve: model.heads, tolerance: -1}}",
+        "tolerance=-1: input should be",
+    ),
+    "zero": (
+        "a: {match: {to: 0, solve: model.heads, tolerance: 0.1}}",
+        "match.to=0: expected a number from 1 to 1e18",
+    ),
+    "besides": (
+        "a: {match: {to: 9, where: model.heads > 2, solve: model.heads, tolerance: 0.1}}",
+        "a.match.to=9: expected the name of an arm, since `where` and",
+    ),
+    "stepless": (
+        "a: {match: {to: 9, solve: model.heads, tolerance: 1, multiple_of: model.rotary_size}}",
+        "match.multiple_of=model.rotary_size: expected a whole number of at least 1",
+    ),
+    "tight": (
+        "a: {set: {model.head_size: 16}, "
+        "match: {to: 150000, solve: model.heads, tolerance: 1.0e-9}}",
+        "The nearest is model.heads=",
+    ),
+}
+ADDED = {  # lines to add to ARM
+    "twice": ("title: again", "cannot be read as yaml: found duplicate key title"),
+    "armed": (CLAIMED, "has no arm fixed"),
+    "across": ("x: model.hads", "experiment.x=model.hads: expected a key"),
+    "near": (
+        "margin: {test/los: {size: 1, reason: r}}",
+        "experiment.margin=test/los: expected a metric of the experiment (test/loss)",
+    ),
+    "swept": (f"tune: {{{HEADS}}}", "no arm sets or sweeps, but arm a does"),
+    "tuned": (
+        "tune: {grid: {model.dropout: [0.1, 0.2]}}\n"
+        "  scales: {demo: {arms: {a: {set: {model.dropout: 0}}}}}",
+        "grid=model.dropout: expected a key that no arm sets or sweeps, but arm a does; remove it",
+    ),
+    "other": ("scales: {demo: {}, gpu: {clams: []}}", "scales.gpu.clams is not a key"),
+    "printed": ("paper: {8: [1, 2]}", "experiment.paper.8=[1, 2]: input should be"),
+    "named": ("name: mine", "experiment.name cannot be set; leave it out"),
+}
 FILES = {
     "broken": (
         "experiment: {title: [a\n",
@@ -140,103 +221,17 @@ FILES = {
         "modle={'heads': 3}: expected one of the keys",
     ),
     "measured": (
-        ARM.replace("/loss", "/los"),
+        f"experiment: {{title: t, metric: test/los, arms: {{a: {{{HEADS}}}}}}}",
         "experiment=measured: experiment.metric=test/los: expected",
     ),
     "once": (
-        f"{BODY}  finetune: {{squad: [test/f1, test/loss], mnli: [test/loss]}}\n{PRETRAINED}",
+        f"{BODY}  finetune: {{squad: [test/f1, test/loss], mnli: [test/loss]}}\n"
+        "  arms: {a: {set: {task: pretraining}}}\n",
         "experiment.finetune=test/loss: expected a metric that no other task lists",
     ),
-    "seeded": (
-        ARM.replace("{grid", "{set: {seed: 5}, grid"),
-        "arms.a cannot set or sweep seed",
-    ),
-    "heirs": (
-        ARM.replace("}}}\n", "}, seeds: [0, 1]}}\n"),
-        "experiment.arms.a.seeds was removed: leave it out; all arms of an experiment",
-    ),
-    "switched": (
-        ARM.replace("a:", "on:"),
-        "YAML reads on, off, yes and no as true or false",
-    ),
-    "huge": (
-        ARM.replace("{grid", "{where: model.name * 10000000000 == 1, grid"),
-        "arithmetic takes numbers only",
-    ),
-    "where": (
-        ARM.replace("{grid", "{where: model.heads ===, grid"),
-        "a condition compares config keys",
-    ),
-    "pointless": (ARM.replace("{grid", "{where: model.heads > 9, grid"), "no points"),
-    "solved": (
-        MATCH.replace("heads, HOW", "hads, to: 5, tolerance: 0.1"),
-        "cannot solve for model.hads: model.hads is not a key of the config; did you mean",
-    ),
-    "limited": (
-        ARM.replace(
-            "{grid", "{set: {data: local, data.root: ., data.sentences: 500}, grid"
-        ),
-        "data.sentences=500: expected null, since data.source=local ignores this key",
-    ),
-    "unchanged": (
-        MATCH.replace("heads, HOW", f"feedforward_size, {CACHE}"),
-        "does not change the size (it is 256 for 1",
-    ),
-    "uncached": (
-        MATCH.replace("16}", "16, task: pretraining}").replace("HOW", CACHE),
-        "match.count=cache_bytes_per_token: expected a count that the model encoder has",
-    ),
-    "two": (
-        ARM.replace("{grid", "{set: {model.embedding_size: 16}, grid").replace(
-            "}}}\n", "}},"
-        )
-        + " b: {set: {model.embedding_size: 16, model.head_size: 4},"
-        " match: {to: a, solve: model.heads, tolerance: 0.2}}}\n",
-        "b.match.to=a: expected one target for each point, but heads=4 matches two (a heads=2 and",
-    ),
-    "kin": (
-        ARM.replace("model.heads: [2, 4]", STEPS).replace(
-            "}}}\n", f"}}}}, {CHILD}}}\n"
-        ),
-        "arm b cannot sweep trainer.steps, because its parent a sweeps it",
-    ),
-}
-MATCHES = {  # these replace HOW in MATCH
-    "close": ("to: 150000, tolerance: -1", "tolerance=-1: input should be"),
-    "zero": ("to: 0, tolerance: 0.1", "match.to=0: expected a number from 1 to 1e18"),
-    "besides": (
-        "to: 150000, tolerance: 0.1, where: model.heads > 2",
-        "a.match.to=150000: expected the name of an arm, since `where` and",
-    ),
-    "stepless": (
-        "to: 150000, tolerance: 0.1, multiple_of: model.rotary_size",
-        "match.multiple_of=model.rotary_size: expected a whole number of at least 1",
-    ),
-    "tight": ("to: 150000, tolerance: 1.0e-9", "The nearest is model.heads="),
 }
 FILES |= {
-    name: (MATCH.replace("HOW", how), words) for name, (how, words) in MATCHES.items()
-}
-ADDED = {  # lines to add to ARM
-    "twice": ("title: again", "cannot be read as yaml: found duplicate key title"),
-    "armed": ("claims: [fixed_keeps_improving]", "has no arm fixed"),
-    "across": ("x: model.hads", "experiment.x=model.hads: expected a key"),
-    "near": (
-        "margin: {test/los: {size: 1, reason: r}}",
-        "experiment.margin=test/los: expected a metric of the experiment (test/loss)",
-    ),
-    "swept": (
-        "tune: {grid: {model.heads: [2, 4]}}",
-        "no arm sets or sweeps, but arm a does",
-    ),
-    "tuned": (
-        "tune: {grid: {model.dropout: [0.1, 0.2]}}\n"
-        "  scales: {demo: {arms: {a: {set: {model.dropout: 0}}}}}",
-        "grid=model.dropout: expected a key that no arm sets or sweeps, but arm a does; remove it",
-    ),
-    "other": ("scales: {demo: {}, gpu: {clams: []}}", "scales.gpu.clams is not a key"),
-    "printed": ("paper: {8: [1, 2]}", "experiment.paper.8=[1, 2]: input should be"),
-    "named": ("name: mine", "experiment.name cannot be set; leave it out"),
+    name: (f"{BODY}  arms: {{{arms}}}\n", words) for name, (arms, words) in ARMS.items()
 }
 FILES |= {name: (f"{ARM}  {line}\n", words) for name, (line, words) in ADDED.items()}
 
@@ -270,7 +265,7 @@ def here(tmp_path_factory):
     """A folder with a copy of conf/, experiments with mistakes, and files that are not text."""
     folder = tmp_path_factory.mktemp("mistakes")
     shutil.copytree(CONF, folder / "conf")
-    texts = GOOD | {name: text for name, (text, _) in FILES.items()}
+    texts = {"three": THREE, **{name: text for name, (text, _) in FILES.items()}}
     texts = {name: f"# @package _global_\n{text}" for name, text in texts.items()}
     for name, text in (texts | HEADLESS).items():
         (folder / "conf" / "experiment" / f"{name}.yaml").write_text(text)

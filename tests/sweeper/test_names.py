@@ -1,6 +1,5 @@
 """Tests that no sweep replaces another sweep's table or figure without saying so."""
 
-import io
 import json
 import re
 from unittest.mock import Mock
@@ -15,7 +14,6 @@ from sweeper.stages.publish import print_everything
 from sweeper.stages.train import freeze
 from sweeper.store.asked import HISTORY
 from sweeper.store.plans import command_of, plans, replaced
-from sweeper.store.runs import RunStore
 from tests.end_to_end.test_sweep import rows
 from tests.policies import shipped
 from tests.sweeper.conftest import finish
@@ -31,8 +29,8 @@ FIG1, GRID = "experiment=fig1 seed=0", "model.heads=4,8 model.head_size=8"
 
 
 @pytest.fixture
-def outputs(tmp_path):
-    return tmp_path / "outputs"
+def outputs(store):
+    return store.outputs
 
 
 @pytest.fixture
@@ -49,13 +47,12 @@ def planned(outputs):
 
 
 @pytest.fixture
-def sweep(planned, outputs):
+def sweep(planned, outputs, store):
     """Return a function that plans a sweep, writes results for its runs and publishes them."""
 
     def sweep(typed):
         plan, name = planned(typed)
         check_claims(plan)
-        store = RunStore(outputs)
         freeze(plan, store, {})
         for number, id in enumerate(plan.runs):
             if store.run(id).result() is None:
@@ -94,7 +91,7 @@ def test_a_hash_stays_the_same_in_later_versions(planned):
 
 
 def test_a_name_used_again_holds_the_new_results_until_the_older_command_is_typed(
-    sweep, planned, outputs, monkeypatch
+    sweep, planned, store, outputs, monkeypatch
 ):
     def typed(heads):
         words = f"name=mine model.heads={heads}"
@@ -109,16 +106,15 @@ def test_a_name_used_again_holds_the_new_results_until_the_older_command_is_type
 
     assert typed("2,4") == {}
     assert typed("2,8") == {"mine": "python sweep.py -m name=mine model.heads=2,4"}
-    assert len(RunStore(outputs).ids()) == 3
+    assert len(store.ids()) == 3
     assert typed("2,4") == {"mine": "python sweep.py -m name=mine model.heads=2,8"}
     assert typed("2,4,16") == {}
 
 
 def test_the_same_command_replaces_results_if_its_text_or_yaml_has_changed(
-    sweep, planned, outputs, monkeypatch
+    mine, planned, outputs
 ):
-    monkeypatch.setattr("sys.argv", ["sweep.py", "name=mine"])
-    sweep("name=mine model.heads=2,4")
+    """The command is that of this process, whatever is planned here."""
 
     def taken(heads):
         return {
@@ -129,71 +125,81 @@ def test_the_same_command_replaces_results_if_its_text_or_yaml_has_changed(
     assert taken("2") == set(), "a first round has fewer runs"
 
 
-def forget(outputs, name, *options):
-    return main(["forget", name, *options, "--outputs", str(outputs)])
-
-
-def test_nothing_is_forgotten_beside_a_plan_that_cannot_be_read(sweep, outputs):
+@pytest.fixture
+def mine(sweep, store):
+    """The runs of a sweep called mine, one with two heads and one with four."""
     sweep("name=mine model.heads=2,4")
+    return store.ids()
+
+
+@pytest.fixture
+def forget(outputs, monkeypatch):
+    """Return a function that forgets an experiment or a run at a terminal, with this answer."""
+    monkeypatch.setattr("sys.stdin", Mock(isatty=lambda: True))
+
+    def forget(name, answer=lambda question: "y"):
+        monkeypatch.setattr("builtins.input", answer)
+        return main(["forget", name, "--outputs", str(outputs)])
+
+    return forget
+
+
+def test_nothing_is_forgotten_beside_a_plan_that_cannot_be_read(
+    mine, sweep, forget, store
+):
     sweep("name=other model.heads=4,8")
-    newest = outputs / "plans" / "0002.json"
+    newest = store.outputs / "plans" / "0002.json"
     newest.write_text(newest.read_text().replace('"format": 1', '"format": 2'))
-    every = RunStore(outputs).ids()
-    assert forget(outputs, "mine", "--yes") == 2
-    assert RunStore(outputs).ids() == every
+    every = store.ids()
+    assert forget("mine") == 2
+    assert store.ids() == every
 
 
-def test_what_is_forgotten_goes_and_what_others_use_stays(sweep, outputs, capsys):
-    store = RunStore(outputs)
-    sweep("name=mine model.heads=2,4")
+def test_what_is_forgotten_goes_and_what_others_use_stays(
+    mine, sweep, forget, store, outputs, capsys
+):
     sweep("name=mine model.heads=2,8")
     sweep("name=other model.heads=8,16")
-    [*every] = store.ids()
     page = outputs / "report.html"
     page.write_text("other, mine")
-    assert forget(outputs, "mine", "--yes") == 0
+    assert forget("mine") == 0
     listed = capsys.readouterr().out
     assert "plans/0001.json" in listed
     assert "-h8x" not in listed  # another plan uses this run
     assert left(outputs) == [{"other"}] * 2
     assert [list(plan["experiments"]) for plan in plans(outputs)] == [["other"]]
-    gone = {run for run in every if run not in store.ids()}
-    assert {run.split("-h")[1].split("x")[0] for run in gone} == {"2", "4"}
-    assert all(run in listed for run in gone)
+    assert not {*mine} & {*store.ids()}
+    assert len(store.ids()) == 2
+    assert all(run in listed for run in mine)
     assert [*outputs.glob(".*"), *outputs.glob("figures/*mine*")] == []
     assert page.exists()
-    assert forget(outputs, "other", "--yes") == 0
+    assert forget("other") == 0
     assert not page.exists()
 
 
-def test_a_run_whose_result_is_damaged_can_be_forgotten(sweep, outputs):
-    sweep("name=mine model.heads=2,4")
-    store = RunStore(outputs)
-    damaged, other = store.ids()
+def test_a_run_whose_result_is_damaged_can_be_forgotten(mine, forget, store):
+    damaged, other = mine
     (store.run(damaged).path / "result.json").write_text("{")
-    assert forget(outputs, damaged, "--yes") == 0
+    assert forget(damaged) == 0
     assert store.ids() == [other]
-    [line] = (outputs / HISTORY).read_text().splitlines()
+    [line] = (store.outputs / HISTORY).read_text().splitlines()
     assert json.loads(line)["done"] == [damaged]
 
 
-def test_a_run_that_a_sweep_in_training_waits_for_stays(sweep, outputs, capsys):
-    sweep("name=mine model.heads=2,4")
-    store = RunStore(outputs)
-    trained, waiting = store.ids()
-    for run in (trained, waiting):
+def test_a_run_that_a_sweep_in_training_waits_for_stays(mine, forget, store, capsys):
+    trained, waiting = mine
+    for run in mine:
         (store.run(run).path / "result.json").unlink()
     store.run(trained).claim({})  # claimed by this process, which is alive
-    assert forget(outputs, waiting, "--yes") == 2
+    assert forget(waiting) == 2
     assert f"while run {trained} is in training" in capsys.readouterr().err
-    assert store.ids() == [trained, waiting]
+    assert store.ids() == mine
 
 
 def test_what_wandb_keeps_here_of_a_run_or_an_experiment_goes_with_it(
-    sweep, outputs, capsys
+    mine, forget, outputs, capsys
 ):
-    sweep("name=mine model.heads=2,4")
-    first, second = RunStore(outputs).ids()
+    first, second = mine
     kept = [
         outputs / "wandb" / name
         for name in (
@@ -206,66 +212,57 @@ def test_what_wandb_keeps_here_of_a_run_or_an_experiment_goes_with_it(
     ]
     for folder in kept:
         folder.mkdir(parents=True)
-    assert forget(outputs, first, "--yes") == 0
+    assert forget(first) == 0
     assert f"wandb/run-20250102_000000-{first}" in capsys.readouterr().out
     assert [folder for folder in kept if folder.exists()] == kept[2:]
-    assert forget(outputs, "mine", "--yes") == 0
+    assert forget("mine") == 0
     assert [folder for folder in kept if folder.exists()] == kept[4:]
 
 
-def test_nothing_goes_in_training_or_unconfirmed(sweep, outputs, monkeypatch, capsys):
-    sweep("name=mine model.heads=2,4")
-    monkeypatch.setattr("sys.stdin", io.StringIO())
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    run = RunStore(outputs).run(RunStore(outputs).ids()[0])
-    before = sorted(outputs.rglob("*"))
-    for answer in ("n", ""):
-        monkeypatch.setattr("builtins.input", lambda _, answer=answer: answer)
-        assert forget(outputs, "mine") == 1
-    assert sorted(outputs.rglob("*")) == before
+def test_nothing_goes_in_training_or_unconfirmed(mine, forget, store, capsys):
+    before = sorted(store.outputs.rglob("*"))
+    for word in ("n", ""):
+        assert forget("mine", Mock(return_value=word)) == 1
+    assert sorted(store.outputs.rglob("*")) == before
+    run = store.run(mine[0])
     (run.path / "result.json").unlink()
     run.claim({})  # claimed by this process, which is alive
-    before = sorted(outputs.rglob("*"))
+    before = sorted(store.outputs.rglob("*"))
     for name in ("mine", run.id):
-        assert forget(outputs, name, "--yes") == 2
+        assert forget(name) == 2
         assert "is in training. Stop its sweep first" in capsys.readouterr().err
-    assert sorted(outputs.rglob("*")) == before
+    assert sorted(store.outputs.rglob("*")) == before
 
 
 def test_nothing_goes_if_another_sweep_planned_it_before_the_answer(
-    sweep, outputs, monkeypatch, capsys
+    mine, sweep, forget, store, capsys
 ):
-    sweep("name=mine model.heads=2,4")
-    every = RunStore(outputs).ids()
-
-    def answer(_):
+    def answer(question):
         sweep("name=other model.heads=4,8")
         return "y"
 
-    monkeypatch.setattr("sys.stdin", io.StringIO())
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    monkeypatch.setattr("builtins.input", answer)
-    assert forget(outputs, "mine") == 2
+    assert forget("mine", answer) == 2
     assert "Nothing of mine was removed" in capsys.readouterr().err
-    assert {*every} < {*RunStore(outputs).ids()}
+    assert {*mine} < {*store.ids()}
 
 
-def test_the_history_is_written_before_anything_goes(sweep, outputs, monkeypatch):
-    sweep("name=mine model.heads=2,4")
+def test_the_history_is_written_before_anything_goes(
+    mine, forget, outputs, monkeypatch
+):
     stopped = Mock(side_effect=KeyboardInterrupt)
     monkeypatch.setattr("pathlib.Path.rename", stopped)
-    assert forget(outputs, "mine", "--yes") == 130
+    assert forget("mine") == 130
     [line] = (outputs / HISTORY).read_text().splitlines()
-    assert json.loads(line)["done"] == RunStore(outputs).ids()
+    assert json.loads(line)["done"] == mine
 
 
-def test_a_run_is_named_by_the_words_that_status_prints(sweep, outputs, capsys):
-    sweep("name=mine model.heads=2,4")
+def test_a_run_is_named_by_the_words_that_status_prints(
+    mine, forget, store, outputs, capsys
+):
     assert main(["status", "mine", "--all", "--outputs", str(outputs)]) == 0
     printed = capsys.readouterr().out
     [words] = re.findall(r"mine/grid .*heads=4 seed=0", printed)
-    assert forget(outputs, words, "--yes") == 0
-    [left] = RunStore(outputs).ids()
-    assert "-h2x" in left
-    assert forget(outputs, "mine/heads=8", "--yes") == 2
+    assert forget(words) == 0
+    assert store.ids() == mine[:1]
+    assert forget("mine/heads=8") == 2
     assert "but 0 runs matched" in capsys.readouterr().err

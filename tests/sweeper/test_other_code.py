@@ -1,7 +1,5 @@
 """Tests that runs of other code are reported, kept, and trained again on request."""
 
-from dataclasses import replace
-
 import pytest
 
 from sweeper.plan.plan import Plan
@@ -68,11 +66,12 @@ def facts_of(code):
     return {"code": code.revision, "code_parts": code.parts("lm1b")}
 
 
-def trained(outputs, code, *seeds):
+def trained(outputs, code, *seeds, parent=None):
     """Write finished runs of one point, trained with `code`. Return their plan."""
     runs = {}
     for seed in seeds:
-        run = Record(f"lm1b-s{seed}", {**config(), "seed": seed}, {"params_total": 11})
+        own = config({"seed": seed, "parent": parent})
+        run = Record(f"lm1b-s{seed}", own, {"params_total": 11})
         measured = {"metrics": {"test/perplexity": 40.0 + seed}}
         finish(RunStore(outputs).freeze(run), measured, **facts_of(code))
         runs[run.id] = run
@@ -101,22 +100,15 @@ def test_the_plan_names_the_changed_file_and_the_way_to_train_again(tmp_path):
     assert "Runs of different code cannot decide" in refusal(refuse_mixing, found)
 
 
-def child_of(parent, run):
-    """Return the run as a child of another."""
-    return replace(run, config={**run.config, "parent": parent})
-
-
 def test_a_child_of_a_run_of_other_code_is_of_other_code(tmp_path):
-    old, new = trained(tmp_path, TODAY, 0), trained(tmp_path, SCALED, 1)
-    child = child_of("lm1b-s0", new.runs["lm1b-s1"])
-    plan = replace(old, runs={**old.runs, child.id: child})
+    plan = trained(tmp_path, TODAY, 0)
+    plan.runs.update(trained(tmp_path, SCALED, 1, parent="lm1b-s0").runs)
     assert compared(plan, SCALED).again == {"lm1b-s0", "lm1b-s1"}
 
 
 def test_code_whose_copy_is_gone_is_unknown_also_for_children(tmp_path):
     plan = trained(tmp_path, TODAY, 0)
-    child = child_of("lm1b-s0", trained(tmp_path, TODAY, 1).runs["lm1b-s1"])
-    plan = replace(plan, runs={**plan.runs, child.id: child})
+    plan.runs.update(trained(tmp_path, TODAY, 1, parent="lm1b-s0").runs)
     (tmp_path / "code").rename(tmp_path / "elsewhere")
     found = compared(plan, SCALED)
     [line] = in_words(found, retrain=False)
@@ -133,9 +125,8 @@ def test_a_run_that_diverged_with_other_code_is_trained_again(tmp_path):
 
 
 def test_a_child_of_weights_that_its_parent_no_longer_has_is_of_other_code(tmp_path):
-    plan = trained(tmp_path, TODAY, 0, 1)
-    child = child_of("lm1b-s0", plan.runs["lm1b-s1"])
-    plan = replace(plan, runs={child.id: child})
+    trained(tmp_path, TODAY, 0)
+    plan = trained(tmp_path, TODAY, 1, parent="lm1b-s0")
 
     def publish(name, weights, **facts):
         run = RunStore(tmp_path).run(name)
@@ -143,13 +134,13 @@ def test_a_child_of_weights_that_its_parent_no_longer_has_is_of_other_code(tmp_p
         finish(run, {"weights_sha256": weights}, **facts, **facts_of(TODAY))
 
     publish("lm1b-s0", "first")
-    publish(child.id, "own", parent_weights="first")
+    publish("lm1b-s1", "own", parent_weights="first")
     assert not compared(plan, TODAY).again
     publish("lm1b-s0", "second")
-    changed = {child.id: ["the weights of lm1b-s0"]}
+    changed = {"lm1b-s1": ["the weights of lm1b-s0"]}
     assert compared(plan, TODAY).changed == changed
 
-    run = RunStore(tmp_path).run(child.id)
+    run = RunStore(tmp_path).run("lm1b-s1")
     run.begin_anew()
     attempt = run.claim({**facts_of(TODAY), "parent_weights": "first"})
     (attempt.checkpoint_dir / "step-00000500.ckpt").touch()

@@ -56,11 +56,6 @@ class Killed(Exception):
 class Stub(Executor):
     """An executor that invents results. It raises Killed after `lives` runs."""
 
-    lives = 10**6
-
-    def fails(self, config):
-        return False
-
     def train(self, plan, left, *, rounds=()):
         freeze(plan, self.store, dict.fromkeys(left, 1.0), rounds)
         for id in sorted(left, key=lambda run: plan.runs[run].parent is not None):
@@ -110,7 +105,13 @@ def planned(tmp_path_factory):
 
 
 def sweep(
-    planned, outputs, lives=Stub.lives, *, experiment="fig2", fails=None, **options
+    planned,
+    outputs,
+    lives=10**6,
+    *,
+    experiment="fig2",
+    fails=lambda config: False,
+    **options,
 ):
     """Run a sweep and return its output."""
     plan, store = replace(planned[experiment], outputs=outputs), RunStore(outputs)
@@ -118,8 +119,7 @@ def sweep(
     backend = SimpleNamespace(slots=2, device="cpu")
     changes = Changes(outputs, loaded_code())
     executor = Stub(console, store, None, backend, policy(**options), None, changes)
-    executor.lives = lives
-    executor.fails = fails or executor.fails
+    executor.lives, executor.fails = lives, fails
     decide(executor, plan, {run: 1.0 for run in executor.left(plan)})
     return console.file.getvalue()
 

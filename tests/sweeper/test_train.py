@@ -148,12 +148,6 @@ def test_the_last_line_of_its_log_says_why_it_failed(tmp_path):
     process.fork.assert_called_once()
 
 
-def test_a_sweep_prints_what_the_log_notes_about_the_data(tmp_path, capsys):
-    note = "note: MNLI, train: only 5 of 6 rows are kept.\n"
-    prepared(tmp_path, fake_process(0, f"Map: 100 %\n{note}"))
-    assert capsys.readouterr().out == note
-
-
 def test_runs_of_other_code_do_not_train_again_on_data_that_it_prepared(
     tmp_path, capsys
 ):
@@ -164,9 +158,9 @@ def test_runs_of_other_code_do_not_train_again_on_data_that_it_prepared(
     assert "note: other code prepared" in capsys.readouterr().out
 
 
-def test_sweeps_that_prepare_data_at_once_do_not_share_a_log(tmp_path, capsys):
+def test_each_of_two_sweeps_at_once_prints_the_notes_of_its_own_log(tmp_path, capsys):
     note = "note: MNLI, train: only 5 of 6 rows are kept.\n"
-    first, second = fake_process(0, note), fake_process(0)
+    first, second = fake_process(0, f"Map: 100 %\n{note}"), fake_process(0)
     first.exit_code.side_effect = lambda job: prepared(tmp_path, second) or 0
     prepared(tmp_path, first)
     assert capsys.readouterr().out == note

@@ -97,9 +97,16 @@ def test_a_typed_value_that_one_arm_has_narrows_the_grid_of_the_other(plan):
 
 def test_the_groups_of_an_arm_are_composed_together(plan):
     """The attention of the first arm fits its own model, but not that of the experiment."""
-    text = GRIDS.replace("task: lm1b]", "task: lm1b, override /model: huggingface]")
-    first = "{set: {model: decoder, model/attention: latent, model.head_size: 8, "
-    text = text.replace("first: {set: {", f"first: {first}")
+    text = """
+# @package _global_
+defaults: [override /task: lm1b, override /model: huggingface]
+experiment:
+  title: One arm has a model of its own
+  metric: test/perplexity
+  arms:
+    first: {set: {model: decoder, model/attention: latent, model.head_size: 8}}
+    second: {grid: {model.heads: [2, 4]}}
+"""
     assert plan("trainer.steps=260", text=text).points
 
 
@@ -111,11 +118,13 @@ def test_the_groups_of_an_arm_are_composed_together(plan):
     ],
 )
 def test_an_arm_with_a_parent_would_have_its_tokenizer(plan, own, key):
-    arms = f"""{{first: {{set: {{task: lm1b}}}}, second: {{parent: first, set: {{{own}}}}}}}"""
-    text = (
-        CHILDREN.partition("  arms:")[0].replace("accuracy", "perplexity")
-        + f"  arms: {arms}"
-    )
+    text = f"""
+# @package _global_
+experiment:
+  title: a child whose text is another
+  metric: test/perplexity
+  arms: {{first: {{set: {{task: lm1b}}}}, second: {{parent: first, set: {{{own}}}}}}}
+"""
     assert ", as in the parent " in refusal(plan, text=text).partition(key)[2]
 
 
@@ -127,15 +136,14 @@ def test_an_arm_with_a_parent_of_another_task_can_use_its_tokenizer(plan):
 
 def test_an_override_of_the_experiment_wins_over_its_scale(plan):
     text = f"{GRIDS}  seeds: [1]\n  scales: {{demo: {{seeds: [2], error: 0.1}}}}\n"
-    [read] = plan(text=text).experiments.values()
-    assert (read.seeds, read.error) == ([2], 0.1)
-    typed = "experiment.scales.demo.seeds=[3] experiment.error=0.2"
-    [read] = plan(typed, text=text).experiments.values()
-    assert (read.seeds, read.error) == ([3], 0.2)
-    [read] = plan("experiment.scales.demo.seeds=null", text=text).experiments.values()
-    assert read.seeds == [1]
-    [read] = plan("experiment.scales.demo={seeds:[4]}", text=text).experiments.values()
-    assert (read.seeds, read.error) == ([4], 0.1)
+    for typed, expected in {
+        "": ([2], 0.1),
+        "experiment.scales.demo.seeds=[3] experiment.error=0.2": ([3], 0.2),
+        "experiment.scales.demo.seeds=null": ([1], 0.1),
+        "experiment.scales.demo={seeds:[4]}": ([4], 0.1),
+    }.items():
+        [read] = plan(typed, text=text).experiments.values()
+        assert (read.seeds, read.error) == expected
     missing = "experiment.scales.demo.claims=null"
     assert "does not set this key at this scale" in refusal(plan, missing, text=text)
 
@@ -151,20 +159,16 @@ GRID = {"title": "A grid", "metric": "test/perplexity", "arms": ARMS}
 
 @pytest.mark.parametrize("size", ["0.5%", 3])
 def test_a_margin_reaches_the_stages_after_the_plan(size):
-    given = with_margin(size, reason="Less is not seen.")
-    read = read_experiment(
-        "grid", {**GRID, **given, "pretrainings": "one"}, scale="demo"
-    )
-    assert read.described()["margin"] == given["margin"]
+    margin = {"test/perplexity": {"size": size, "reason": "Less is not seen."}}
+    given = {**GRID, "margin": margin, "pretrainings": "one"}
+    read = read_experiment("grid", given, scale="demo")
+    assert read.described()["margin"] == margin
     assert read.pretrainings is Pretrainings.one
 
 
-def with_margin(size, **reason):
-    return {"margin": {"test/perplexity": {"size": size, **reason}}}
-
-
 def test_a_typed_null_leaves_an_arm_out_and_empty_braces_the_margin():
-    shipped = {**GRID, **with_margin(1, reason="why"), "arms": {**ARMS, "other": {}}}
+    margin = {"test/perplexity": {"size": 1, "reason": "why"}}
+    shipped = {**GRID, "margin": margin, "arms": {**ARMS, "other": {}}}
     overrides = {"experiment.arms.fixed": None, "experiment.margin": {}}
     read = read_experiment("grid", shipped, scale="demo", overrides=overrides)
     assert ([*read.arms], read.margin) == (["other"], {})

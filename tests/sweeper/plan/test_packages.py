@@ -21,18 +21,20 @@ LAUNCHER = "defaults: [/schema/launcher/shelf@_here_]\nplaces: 7\n"
 EXPERIMENT = "# @package _global_\nexperiment: {title: mine}\nmodel: {heads: 11}\n"
 
 
+def write(folder, files):
+    """Write yaml files, given by their paths without the suffix, into a folder."""
+    for name, text in files.items():
+        path = folder / f"{name}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.replace("HERE", str(folder)))
+
+
 def test_its_experiment_is_composed_and_the_options_of_its_backend_are_checked(
     installed,
 ):
     groups = {"headroom.backends": "shelf = mine", "headroom.conf": "mine = mine.conf"}
     conf = installed("mine", BACKEND, groups).parent / "conf"
-    for place, text in (
-        ("hydra/launcher/shelf", LAUNCHER),
-        ("experiment/mine", EXPERIMENT),
-    ):
-        path = conf / f"{place}.yaml"
-        path.parent.mkdir(parents=True)
-        path.write_text(text)
+    write(conf, {"hydra/launcher/shelf": LAUNCHER, "experiment/mine": EXPERIMENT})
     config = composer().compose(["experiment=mine"])
     assert (config.experiment.title, config.model.heads) == ("mine", 11)
     assert "mine" in composer().options("experiment")
@@ -49,20 +51,18 @@ experiment:
     tiny: {arms: {a: {grid: {model.heads: [3, 5]}}}}
 """
 FILES = {
-    "own/experiment/mine.yaml": MINE,
-    "own/scale/tiny.yaml": "name: tiny\n",
-    "own/model/wide.yaml": "defaults: [decoder, _self_]\nembedding_size: 30\nhead_size: 7\n",
-    "own/primary.yaml": "defaults: [config, _self_]\nhydra: {searchpath: ['file://HERE/more']}\n",
-    "more/experiment/theirs.yaml": MINE,
+    "own/experiment/mine": MINE,
+    "own/scale/tiny": "name: tiny\n",
+    "own/model/wide": "defaults: [decoder, _self_]\nembedding_size: 30\nhead_size: 7\n",
+    "own/primary": "defaults: [config, _self_]\nhydra: {searchpath: ['file://HERE/more']}\n",
+    "more/experiment/theirs": MINE,
 }
 
 
 @pytest.fixture
 def planned(tmp_path):
     """Return a function that runs sweep.py with a folder of yaml files and returns its output."""
-    for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text.replace("HERE", str(tmp_path)))
+    write(tmp_path, FILES)
 
     def planned(*arguments, code=0):
         typed = ["scale=tiny", "model=wide", "hydra.sweeper.dry_run=true"]

@@ -70,8 +70,12 @@ def test_no_target_gets_in_by_an_edited_record(key):
     assert "_target_" in refusal(parse, evil)
 
 
-@pytest.mark.parametrize("key", ["logger.api_key", "logger.WANDB_API_KEY", "x.secret", "hf_token",
-                                 "data.hub.token", "password"])  # fmt: skip
+SECRETS = (
+    "logger.api_key logger.WANDB_API_KEY x.secret hf_token data.hub.token password"
+)
+
+
+@pytest.mark.parametrize("key", SECRETS.split())
 def test_secrets_are_refused_and_not_repeated(key):
     told = refusal(given, f"+{key}=CANARY")
     assert "environment" in told

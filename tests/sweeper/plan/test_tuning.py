@@ -20,6 +20,7 @@ from tests.sweeper.plan.conftest import points
 RATE = "optimizer.learning_rate"
 TUNE = "experiment.tune"
 CPU = "scale=cpu"
+RATES = [0.005, 0.01, 0.02]
 
 
 @pytest.fixture
@@ -110,9 +111,9 @@ def test_what_cannot_be_tuned_starts_no_trial(plan, process, tmp_path, typed, to
 @pytest.mark.parametrize(
     ("values", "best", "following", "end"),
     [
-        ([0.0025, 0.005, 0.01], 0.01, 0.02, True),
-        ([0.0025, 0.005, 0.01], 0.0025, 0.00125, True),
-        ([0.0025, 0.005, 0.01], 0.005, None, False),
+        (RATES, 0.02, 0.04, True),
+        (RATES, 0.005, 0.0025, True),
+        (RATES, 0.01, None, False),
         ([100, 200], 200, 400, True),
         (["linear", "constant"], "constant", None, False),
         ([0.0, 0.1], 0.1, None, True),  # a geometric step from 0 leads nowhere
@@ -129,7 +130,7 @@ def test_a_range_grows_by_its_own_step_where_the_best_lies_at_its_end(
 @pytest.fixture
 def tuning(plan, process, tmp_path):
     typed = ("experiment=fig1_tuned", CPU, "seed=0", "trainer.steps=5000")
-    grid = f"{TUNE}.grid={{{RATE}:[0.005,0.01,0.02]}}"
+    grid = f"{TUNE}.grid={{{RATE}:{RATES}}}"
     found = plan(*typed, grid, f"{TUNE}.grow=2")
     return Tuning.of(found, process, RunStore(tmp_path))
 
@@ -181,7 +182,7 @@ def chosen(tuning):
 
 
 ARMS = ("standard", "fixed", "matched", "collaborative")
-FIRST = {0.005, 0.01, 0.02}
+FIRST = {*RATES}
 
 
 def test_inside_the_range_nothing_grows_and_the_two_best_are_tried_with_a_second_seed(

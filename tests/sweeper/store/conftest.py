@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
@@ -19,11 +18,10 @@ from sweeper.store.runs import RunStore
 
 @pytest.fixture
 def record():
-    """A record as the planner makes it."""
+    """A record of a run."""
     model, logger = {"heads": 7, "layers": 3}, {"mode": "offline"}
     config = {"seed": 0, "model": model, "logger": logger}
-    names = {"experiment": "fig1", "arm": "fixed", "label": "fixed head size"}
-    return Record("lm1b-d256-h8x32-s0", config, {"params_total": 10007}, names)
+    return Record("lm1b-d256-h8x32-s0", config, {"params_total": 10007})
 
 
 @pytest.fixture
@@ -57,17 +55,9 @@ def elsewhere(attempt, **facts):
     (attempt.path / "attempt.json").write_text(json.dumps(with_checksum(said)))
 
 
-@pytest.fixture
-def failing():
+def failing(call, code):
     """Return a context manager in which a call of the operating system fails."""
-
-    @contextmanager
-    def failing(call, code):
-        error = OSError(code, os.strerror(code), "x")
-        with patch.object(os, call, side_effect=error):
-            yield
-
-    return failing
+    return patch.object(os, call, side_effect=OSError(code, os.strerror(code), "x"))
 
 
 @pytest.fixture

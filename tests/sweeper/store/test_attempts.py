@@ -10,7 +10,7 @@ import pytest
 
 from sweeper.store.attempts import Cause
 from sweeper.store.runs import Run, RunStore, State
-from tests.sweeper.store.conftest import LEASE, elsewhere
+from tests.sweeper.store.conftest import LEASE, elsewhere, failing
 
 CLAIM_AND_WAIT = """
 import sys
@@ -67,7 +67,7 @@ def test_a_beat_keeps_what_it_is_not_told_anew(run):
     assert attempt.last_heartbeat() == {"beat": 3, "work": 0, "step": 5, **kept}
 
 
-def test_a_beat_that_cannot_be_written_or_read_ends_nothing(run, failing):
+def test_a_beat_that_cannot_be_written_or_read_ends_nothing(run):
     attempt = run.claim({})
     with failing("pwrite", errno.ENOSPC):
         attempt.heartbeat(step=3)
@@ -137,25 +137,23 @@ def test_two_processes_that_claim_20_times_never_get_the_same(run, race):
     assert owners == dict.fromkeys(first, "0") | dict.fromkeys(second, "1")
 
 
-def test_a_failed_claim_leaves_no_attempt(run, failing):
+def test_a_failed_claim_leaves_no_attempt(run):
     with failing("write", errno.ENOSPC), pytest.raises(OSError, match="No space left"):
         run.claim({})
     assert list((run.path / "attempts").iterdir()) == []
     assert run.claim({}).number == 1
 
 
-@pytest.mark.parametrize("intruder", ["file", "link", "attempt"])
-def test_a_number_that_is_taken_is_passed_over(run, intruder, monkeypatch):
+@pytest.mark.parametrize(
+    "intrude",
+    [lambda first, taken: taken.touch(), os.symlink, shutil.copytree],
+    ids=["file", "link", "attempt"],
+)
+def test_a_number_that_is_taken_is_passed_over(run, intrude, monkeypatch):
     first = run.claim({})
-    taken = run.path / "attempts" / "0002"
-    if intruder == "file":
-        taken.write_text("mine")
-    elif intruder == "link":
-        taken.symlink_to(first.path)
-    else:
-        taken.mkdir()
-        (taken / "attempt.json").write_text("{}")
-        monkeypatch.setattr(run, "attempts", lambda: [first])
+    intrude(first.path, run.path / "attempts" / "0002")
+    # The attempts were listed before the intruder came.
+    monkeypatch.setattr(run, "attempts", lambda: [first])
     assert run.claim({}).number == 3
     assert first.info()["number"] == 1
 

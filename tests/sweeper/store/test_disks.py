@@ -8,6 +8,7 @@ import pytest
 from sweeper.store.runs import RunStore, State
 from tests.refusals import refusal
 from tests.sweeper.conftest import finish
+from tests.sweeper.store.conftest import failing
 
 
 def test_reading_writes_nothing(store, run, tmp_path):
@@ -15,10 +16,14 @@ def test_reading_writes_nothing(store, run, tmp_path):
     assert absent.ids() == []
     assert absent.run("none").status().state is State.NEW
     finish(run, {"steps": 1000})
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+
+    def written():
+        return {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+
+    before = written()
     for one in map(store.run, store.ids()):
         one.record(), one.history(), one.checkpoints(), one.attempts(), one.status()
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    assert written() == before
 
 
 def unwritable(outputs):
@@ -56,7 +61,7 @@ def test_a_file_in_the_way_is_named(tmp_path, below):
         ("rename", errno.EIO),
     ],
 )
-def test_each_operation_the_store_needs_is_tried(tmp_path, failing, call, code):
+def test_each_operation_the_store_needs_is_tried(tmp_path, call, code):
     outputs = tmp_path / "outputs"
     if call != "mkdir":
         outputs.mkdir()

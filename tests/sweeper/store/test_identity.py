@@ -128,7 +128,8 @@ def test_a_new_key_says_what_it_was_before_it_came(option):
     assert option in known, (
         f"{option} is new: add the keys of its runs' names to {KNOWN.name}."
     )
-    new, gone = (keys_of(option) - {*known[option]}, {*known[option]} - keys_of(option))
+    now, before = keys_of(option), {*known[option]}
+    new, gone = now - before, before - now
     assert not new, (
         f"{', '.join(sorted(new))} of {option} would rename every run that has it: add each to "
         "INTRODUCED_AS in sweeper/store/identity.py, with what runs had in effect before it came, "

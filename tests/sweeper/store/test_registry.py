@@ -1,6 +1,5 @@
 """A name is looked up among Headroom's files and the entry points of packages, never imported."""
 
-import json
 import sys
 
 import pytest
@@ -38,10 +37,10 @@ def test_listing_imports_nothing(kind, installed):
     ],
 )
 def test_an_unknown_name_is_answered_with_those_there_are(name):
-    said = name if isinstance(name, str) else json.dumps(name)
     sentence = refusal(registry.function, FIGURES, name, "experiment.figure", "draw")
-    assert sentence.startswith(f"experiment.figure={said}: expected one of ")
-    assert "fig1, fig2" in sentence
+    said, _, expected = sentence.partition(": expected one of ")
+    assert said.startswith("experiment.figure=")
+    assert "fig1, fig2" in expected
 
 
 @pytest.mark.parametrize(
