@@ -103,7 +103,7 @@ class PretrainingModel(_EncoderModel):
         return nats, (targets_N != IGNORED).sum()
 
     def next_logits(self, hidden_BTD: Tensor) -> Tensor:
-        """Return logits_B2 for the classes 0 (the second text follows the first) and 1 (random)."""
+        """Return logits_B2 for the classes 0 (the second text follows) and 1 (it is random)."""
         logits_B2: Tensor = self.next_sentence(self.pooler(hidden_BTD))
         return logits_B2
 

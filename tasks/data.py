@@ -75,7 +75,7 @@ class TaskData(pl.LightningDataModule, ABC):
         Raises:
             UserError: the text is missing.
         """
-        return DRAWN, "none, examples are drawn at random"
+        return DRAWN, "none, because examples are drawn at random"
 
     def folder_name(self) -> str:
         """Return the folder name of the prepared data. Runs with equal data share the folder."""

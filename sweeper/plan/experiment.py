@@ -517,10 +517,10 @@ def _check_arm(experiment: Experiment, arm: Arm) -> None:
 
 
 def _check_match(where: str, match: Match, others: Sequence[Arm]) -> None:
-    """Raise UserError unless `match.to` is a size, or the name of an arm without a match.
+    """Raise UserError unless `match.to` is a size, or the name of an arm without a section `match`.
 
-    Also raise UserError if `match.to` is a size and `match.where` or `match.same` is set, because
-    both refer to points of an arm.
+    Also raise UserError if `match.to` is a size but `match.where` or `match.same` is set, because
+    these two keys select points of an arm.
 
     Args:
         where: the prefix of keys in the message.
@@ -538,7 +538,7 @@ def _check_match(where: str, match: Match, others: Sequence[Arm]) -> None:
         )
     targets = [arm.name for arm in others if not arm.match]
     if not is_size and target not in targets:
-        expected = "a number from 1 to 1e18, or the name of an arm without a match"
+        expected = "a number from 1 to 1e18, or the name of an arm that has no `match`"
         raise invalid_value(f"{where}.to", target, expected, "correct it")
 
 

@@ -58,10 +58,11 @@ def solve(
         changes = len({*first}) > 1
         if first[-1] < first[0]:
             raise UserError(FALLS)
-        below = _last_not_above(at, target, _guess(first, target)) if changes else 0
+        guess = _guess(first, target)
+        below = _last_not_above(at, target, guess, step) if changes else 0
         near = [below, below + 1] if below else [1]
     except _NoValidModel:
-        near = tried = [*_valid_multiples(try_at, target)]
+        near = tried = [*_valid_multiples(try_at, target, step)]
         changes = len(tried) < 2 or len({*map(at, tried)}) > 1
         if tried and at(tried[-1]) < at(tried[0]):
             raise UserError(FALLS) from None
@@ -93,7 +94,9 @@ def _guess(first: list[int], target: int) -> int:
     return max(1, bisect_right(range(LARGEST), target, key=count))
 
 
-def _last_not_above(at: Callable[[int], int], target: int, guess: int) -> int:
+def _last_not_above(
+    at: Callable[[int], int], target: int, guess: int, step: int
+) -> int:
     """Return the largest number m with `at(m) <= target`, or 0 if there is none.
 
     `guess` is an estimate of m. The better it is, the fewer calls of `at` are needed.
@@ -106,14 +109,12 @@ def _last_not_above(at: Callable[[int], int], target: int, guess: int) -> int:
     while at(high) <= target:
         low, high = high, 2 * high
         if high > LARGEST:
-            raise UserError(
-                f"no value up to {LARGEST:,} reaches the size {target:,}; choose a smaller target."
-            )
+            raise _too_large(target, LARGEST * step)
     return low + bisect_right(range(low + 1, high), target, key=at)
 
 
 def _valid_multiples(
-    try_at: Callable[[int], int | UserError], target: int
+    try_at: Callable[[int], int | UserError], target: int, step: int
 ) -> Iterator[int]:
     """Yield the numbers m for which the value m * step gives a valid model, in ascending order.
 
@@ -130,6 +131,10 @@ def _valid_multiples(
             last = multiple
         elif multiple - last > GAP:
             return
-    raise UserError(
-        f"no value up to {MOST_TRIED:,} reaches the size {target:,}; choose a smaller target."
+    raise _too_large(target, MOST_TRIED * step)
+
+
+def _too_large(target: int, largest: int) -> UserError:
+    return UserError(
+        f"no value up to {largest:,} reaches the size {target:,}; choose a smaller target."
     )

@@ -39,8 +39,10 @@ def with_command_line(
         _check_arms_agree(experiment, key, value)
     added = _added_axes(experiment, axes)
     if added and experiment.claims and len(experiment.arms) > 1:
-        # A claim could compare arms at different values of the added key.
-        expected = f"one value, since claims of {experiment.yaml} compare its arms"
+        expected = (
+            f"one value, because claims of {experiment.yaml} could compare arms with different "
+            f"values of {added[0]}"
+        )
         remedy = "start one sweep for each value, or add 'experiment.claims=[]'"
         raise invalid_value(added[0], axes[added[0]], expected, remedy)
 

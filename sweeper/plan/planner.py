@@ -251,7 +251,9 @@ def _replaced(
     settings = {**command_line.values, **point.arm.set, **point.values}
     option = settings.get("optimizer")
     if option is None or point.config.get("parent"):
-        return ""  # a fine-tuning uses the settings of its own task
+        return (
+            ""  # the task of a run with a parent has its own settings of the optimizer
+        )
     config = leaves(point.config)
     instead = {
         key: config.get(key)

@@ -106,8 +106,8 @@ def ranked(table: Table) -> list[list[Point]]:
         if len(best.values) < len(best.runs):
             tried = f"{sanitize(best.arm)} {sanitize(best.name)}"
             raise UserError(
-                f"{table.name}: all trials of a point diverged, such as {tried}; set other values "
-                "in experiment.tune."
+                f"{table.name}: all trials of a point diverged, for example {tried}; set other "
+                "values in experiment.tune."
             )
     return [*groups.values()]
 

@@ -158,7 +158,8 @@ def saves_parameters(
         for heads, curve in curves("model.heads", rivals).items()
         if {at(point, "params_total") for point in curve} == sizes
     ]
-    # If the number of heads grows with the model, no number of heads occurs at all sizes.
+    # If the number of heads grows with the model, no single number of heads has a model of every
+    # size, so `held` is empty. Then treat all points of the arm as one curve.
     compared = held or [("standard ones", rivals)]
     return All([_lower(design.of(fixed), rival, words) for words, rival in compared])
 

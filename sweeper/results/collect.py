@@ -164,16 +164,16 @@ class Records:
         return replace(table, provenance=about, code=mixed_code(table, self._code))
 
     def _asked(self, name: str, plan: Plan) -> dict[str, Any]:
-        """Return what the verdicts of an experiment must take into account from all plans on disk.
+        """Search all plans on disk for facts that change the verdicts of an experiment.
 
-        The result becomes part of the table's provenance. Empty values are left out:
+        Return them by name. They become part of the table's provenance. Empty ones are left out:
 
-        - `asked_late`: each claim, margin or error rate that was chosen after some runs were done,
-          with the ids of these runs.
+        - `asked_late`: the claims, margins and error rates that were chosen after some runs were
+          done. Each has the ids of these runs.
         - `asked_too`: the claims that other plans judge on the same runs. They share the
           probability of a wrong verdict with the claims of this plan (results/judge.py).
-        - `left_out`: the ids of done runs that differ from the plan's runs only in the seed, and
-          that belong to other plans with the same claims.
+        - `left_out`: the ids of done runs of other plans that share a claim with this plan. These
+          runs differ from those of this plan only in the seed.
         """
         known = asked_in(self._store.outputs)
         own = asked_of(plan, name)
@@ -269,9 +269,13 @@ def collected(run: Run, config: Data) -> RunFiles:
 
 
 def _unstarted(cells: Data, config: Data) -> RunFiles:
-    """Return the `RunFiles` of a run without files: its config, and the cells that follow from it.
+    """Return a `RunFiles` for a run that has no files.
 
-    `cells` has further cells, such as the state.
+    Its cells are `cells`, and those that `_planned` derives from the config.
+
+    Args:
+        cells: the known cells, such as the state.
+        config: the nested config of the run.
     """
     keys = leaves(config)
     return RunFiles(keys, sections=config, cells={**cells, **_planned(keys)})

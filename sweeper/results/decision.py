@@ -177,10 +177,11 @@ class Question:
 
     @cached_property
     def _hull(self) -> Intervals:
-        """The interval of each contrast minus its threshold, wide enough for all alternatives.
+        """The interval of each contrast, minus its threshold.
 
-        It is made from the intersection of the intervals in all analyses, or, if a row has an empty
-        intersection, from the newest analysis alone.
+        It covers the intervals of the contrast and of its two `extremes`. Each of these is the
+        intersection over all interim analyses. If any intersection is empty, all intervals come
+        from the newest analysis.
         """
         joint = self.analyses[-1] if self._apart.any() else self.intersection
         return self._with_alternatives(joint)

@@ -375,7 +375,7 @@ def larger_heads_gain_more(design: Design, arm: str, rival: str) -> Contrast:
     if others:
         raise Unanswerable(
             f"Points of {arm} and {rival} differ in width (heads x head size), but the claim "
-            "needs equal widths; give heads and head size equal products."
+            "needs equal widths; choose heads and head sizes with the same product at every point."
         )
     curves = [numbered("model.head_size", design.of(own)) for own in (arm, rival)]
     sizes, weights = trends_apart(curves, "head sizes that both arms have")

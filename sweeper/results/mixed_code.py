@@ -33,8 +33,8 @@ def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
         return MixedCode({}, ()) if all_known else None
 
     revisions = {row["run"]: str(row.get("code")) for row in table.rows}
-    # Count only runs that depend on one of the files that differ. The revision of the others does
-    # not matter.
+    # Count only runs that depend on a file that changed between runs. The results of other runs do
+    # not depend on the revision.
     groups = Counter(
         revisions[run]
         for run, own in states.items()

@@ -69,11 +69,10 @@ def tuned_in_words(experiment: Data) -> list[str]:
     names = ", ".join(map(label, found[0]["values"]))
     among = span([choice["among"] for choice in found])
     seeds = span([len(choice["best"]) for choice in found])
-    chosen = (
-        f"{names} chosen on the validation split among {among} values, the best two with {seeds} "
-        f"seeds: {_by_arm(found)}."
-    )
-    sentences = [chosen[:1].upper() + chosen[1:]]
+    sentences = [
+        f"{names[:1].upper()}{names[1:]}: tuning tried {among} values, and the best two with "
+        f"{seeds} seeds. By the validation split, it chose: {_by_arm(found)}."
+    ]
     if at_end := [one for one in found if one["at_end"]]:
         words = "At an end of the tried range, so a value beyond it may be better"
         sentences.append(f"{words}: {_by_arm(at_end)}.")
@@ -109,7 +108,8 @@ def not_drawn(table: Table, points: Collection[Point]) -> list[str]:
     ]
     if not left_out:
         return []
-    return [f"Not drawn, because of another metric: {', '.join(left_out)}."]
+    arms = ", ".join(left_out)
+    return [f"The figure leaves out arms that are judged by another metric: {arms}."]
 
 
 def missing(table: Table) -> str:

@@ -253,8 +253,8 @@ def _check_apart(scores: pd.DataFrame, earlier: pd.DataFrame) -> None:
     for (metric, arm, _), rows in twice.groupby(["metric", "arm", "arm_of_history"]):
         if 2 * len(rows) > number[metric, arm]:
             raise UserError(
-                f"The history contains {plural(len(rows), 'score')} of the arm {arm}; leave "
-                "them out of the history, because they would count twice."
+                f"{plural(len(rows), 'score')} of the arm {arm} are also in the history, so they "
+                "would count twice; remove them from the history."
             )
 
 
@@ -283,7 +283,7 @@ def _margins(margin: str | float | None) -> Data:
     text = str(margin)
     size = pd.to_numeric(text.strip().removesuffix("%"), errors="coerce")
     if not 0 < size < math.inf:
-        expected = "a number above 0 in the unit of the scores, or per cent"
+        expected = "a number above 0, in the unit of the scores or in per cent"
         raise invalid_value("--margin", text, expected, "write for example --margin 1%")
     return {"value": {"size": text.strip(), "reason": "the requested margin."}}
 

@@ -73,8 +73,8 @@ def why_no_speedup(evidence: Evidence, contrasts: Sequence[Contrast]) -> str:
     is_loss = evidence.metric.rpartition("/")[2] in LOSSES
     if falling and is_loss and any(map(_pairs, contrasts)):
         return (
-            f"No effective speedup: the learning rate falls to zero (schedule {falling}), so only "
-            "the last loss of a curve can be compared."
+            "An effective speedup cannot be computed, because the learning rate falls to zero "
+            f"(optimizer.schedule={falling})."
         )
     return ""
 

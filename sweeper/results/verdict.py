@@ -34,12 +34,15 @@ class Verdict:
         claim: the name of the claim.
         verdict: the decision.
         sentence: the explanation of the decision, with numbers and intervals.
-        numbers: the content of the sentence as plain data; {} if the experiment lacks points that
-            the claim needs. `contrasts` lists the result of each contrast (`Found.as_data`).
-            `first` is the index of the result that the sentence names first. `error`, `claims`,
-            `confidence`, `margin`, `asked_after` and `pooled` are the conditions (`Terms.as_data`).
-            `price` is the expected cost of a decision, if it is known. `unmeasured` is the number
-            of points without a finished or failed run, if there are any.
+        numbers: the content of `sentence` as plain data. It is {} if the experiment lacks points
+            that the claim needs. The keys are:
+
+            - contrasts: the result of each contrast (`Found.as_data`).
+            - first: the index in `contrasts` of the result that `sentence` names first.
+            - error, claims, confidence, margin, asked_after, pooled: see `Terms`.
+            - price: the expected cost of a decision. Missing if it is unknown.
+            - unmeasured: the number of points that have no finished or failed run. Missing if it
+              is 0.
         measure: the metric that judged the claim, in words.
     """
 
@@ -256,9 +259,9 @@ def explain(
     if decision is Decision.NO_DIFFERENCE and terms.margin:
         sentences.append(f"All within {terms.margin.words}: {terms.margin.reason}")
     if price and price.seeds is None:
-        remedy = "" if terms.margin else "; a margin in the experiment could decide it"
-        words = "No number of seeds is expected to decide the claim at the difference so far"
-        sentences.append(f"{words}{remedy}.")
+        remedy = "" if terms.margin else " A margin in the experiment could decide it."
+        words = "If the difference stays as it is, no number of seeds will decide the claim."
+        sentences.append(f"{words}{remedy}")
     elif price:
         hours = f", {price.hours:.2g} device hours" if price.hours is not None else ""
         sentences.append(

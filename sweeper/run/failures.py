@@ -58,9 +58,10 @@ class Breaker:
             )
 
     def failed(self, run: str, status: Status) -> None:
-        """Count the failure of a run that the schedule will not start again.
+        """Count a failed run that the schedule will not start again.
 
-        Trip after `equal_failures` failures in a row with the same reason.
+        Trip the breaker after `policy.equal_failures` failures in a row for the same reason. Ignore
+        failures whose cause is in OWN.
         """
         if status.cause in OWN:
             return

@@ -251,7 +251,8 @@ def _check_others(folder: Path, files: Mapping[str, bytes]) -> None:
                 f"{sanitize(path)} is not part of the code that was copied to this folder. Delete "
                 "the file, and repeat the command."
             )
-        path.unlink(missing_ok=True)  # harmless to running jobs: Python writes it again
+        # Delete the bytecode. This does not harm running jobs, because Python compiles it again.
+        path.unlink(missing_ok=True)
 
 
 def revisions(folder: Path) -> list[str]:

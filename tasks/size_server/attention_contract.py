@@ -80,10 +80,11 @@ def check(section: WithAttention, length: int = 0, precision: str = "32-true") -
 
 
 def _shape_class(embedding_size: int, heads: int, head_size: int) -> tuple[object, ...]:
-    """Return a key for the properties of a layer's sizes on which a variant's faults may depend.
+    """Return a key that is equal for layers in which a variant probably has the same faults.
 
-    One property is whether the head size is odd. If a layer with the same key has passed, `check`
-    does fewer checks on the layer.
+    The key tells whether the layer has one head, a power of 2 of heads, an odd head size, and a
+    width equal to the embedding size. After one layer with a key has passed, `check` does fewer
+    checks on other layers with this key.
     """
     power_of_2 = heads & (heads - 1) == 0
     fills = heads * head_size == embedding_size

@@ -74,7 +74,7 @@ class CountPolynomials:
         self._polynomials: dict[str, Polynomials | None] = {}
 
     def counts(self, run: RunConfig) -> Counts:
-        """Return the same as `build(run)`. If possible, interpolate instead of building."""
+        """Return the counts of a run's model. Interpolate them, or else build the model."""
         head_size = run.model.one_head_size
         if not isinstance(run.model, TransformerSection) or head_size is None:
             return self._build(run)

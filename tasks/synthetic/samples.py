@@ -234,7 +234,10 @@ def members(families: Iterable[Family]) -> str:
 
 
 def by_family(people: Sequence[Person]) -> str:
-    """Return the family name and the name of each person, such as "Radu Susi Lone Moku"."""
+    """Return the family name and the given name of each person, joined by spaces.
+
+    For two people: "Radu Susi Lone Moku".
+    """
     return " ".join(f"{person.family.name} {person.name}" for person in people)
 
 

@@ -89,7 +89,7 @@ class Corpus:
     def lines(self) -> Iterator[tuple[str, Line]]:
         """Yield pairs (split, line) for all lines in order, including the skipped ones.
 
-        If a block begins with skipped lines, these count as training lines.
+        Skipped lines before the first kept line of a block (see `together`) have the split "train".
         """
         split, decided = "train", False
         for number, raw in enumerate(itertools.chain.from_iterable(self.train())):

@@ -148,9 +148,9 @@ def train_wordpiece(lines: Iterable[str], vocabulary_size: int) -> Tokenizer:
     common = sorted(characters, key=lambda letter: (-characters[letter], letter))
     frequent = common[:WORDPIECE_CHARACTERS]
     alphabet = sorted(character for character in frequent if not character.isspace())
-    # `tokenizers` would give tokens such as ##a ids in the random order of a hash map. These ids
-    # decide ties between merges, so the vocabulary would be random, too. Special tokens get their
-    # ids in order, so pass these tokens as special tokens.
+    # By default, `tokenizers` numbers continuation tokens (such as ##a) in the random order of a
+    # hash map. Token ids break ties between merges, so the vocabulary would be random, too. Special
+    # tokens are numbered in the given order. So pass the continuation tokens as special tokens.
     continuations = ["##" + character for character in alphabet]
     smallest = len(BERT_MARKS) + 2 * len(alphabet)
     if vocabulary_size < smallest:

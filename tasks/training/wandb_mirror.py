@@ -55,8 +55,11 @@ class Mirror:
         self._messages.put(code)
         self._thread.join(FINISH_SECONDS)
         if self._thread.is_alive():
-            later = "`wandb sync` can upload the rest"
-            _warn(f"it did not finish within {FINISH_SECONDS} s; {later}")
+            print(
+                f"warning: W&B did not receive all rows of this run within {FINISH_SECONDS} s; "
+                "`wandb sync` can upload the rest. The run is not affected.",
+                file=sys.stderr,
+            )
 
     def _follow(self, section: LoggerSection, run: Run) -> None:
         try:

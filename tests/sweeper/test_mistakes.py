@@ -93,7 +93,7 @@ SWEEPS = {
     "'experiment.arms.ARM.set={model.head_size: VALUE}' for one arm, or sweep",
     "experiment=fig1 model/attention=decoupled": "do not differ (set by collaborative); write",
     "experiment=theorem1 task.mask=causal,bidirectional": "do not differ (set by bidirectional, c",
-    "experiment=fig1 model.layers=1,2": "expected one value, since claims of fig1 compare its arms",
+    "experiment=fig1 model.layers=1,2": "one value, because claims of fig1 could compare arms with",
     "experiment=width data.directions=0,9": "start one sweep for each value, or add 'experiment.cl",
     "experiment=three model.heads=2,4": "three values of model.heads, not 2; add values",
     "experiment=three experiment.claims=[larger]": "experiment=three: experiment.claims=larger",

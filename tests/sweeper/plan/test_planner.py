@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from sweeper.plan.match import solve
+from sweeper.plan.match import LARGEST, solve
 from sweeper.plan.seeds import with_seeds
 from sweeper.plan.show import print_plan
 from sweeper.stages.decide import check_claims
@@ -505,6 +505,11 @@ def test_only_values_that_have_a_model_are_found():
 
 def test_what_cannot_be_reached_is_said_and_a_small_target_gives_the_smallest():
     assert solve(lambda x: 1000 + x, 10)[0] == 1
+
+
+def test_a_size_beyond_every_tried_value_is_refused_with_the_largest_one():
+    told = refusal(solve, int.bit_length, 100, step=8)
+    assert f"no value up to {8 * LARGEST:,} reaches the size 100" in told
     assert "up to 1,048,576 reaches" in refusal(solve, lambda x: x, 2_000_000)
     told = refusal(solve, lambda x: UserError("") if x % 2 else x, 8000)
     assert "no value up to 4,096" in told

@@ -98,7 +98,7 @@ def test_a_value_that_diverged_for_any_seed_is_worse_than_all_others():
     assert [diverged(row) for row in found.rows] == [False, False, False, True]
     [choice] = choices(found)
     assert choice.values == {RATE: 0.1}
-    told = r"all trials of a point diverged, such as .*; set other values in experiment\.tune"
+    told = r"all trials of a point diverged, for example .*; set other values in experiment\.tune"
     with pytest.raises(UserError, match=told):
         choices(trials({0.1: [None], 0.2: [None]}))
 
@@ -176,8 +176,8 @@ def test_the_words_say_what_was_chosen_among_how_many_and_what_is_open():
     }
     standard, fixed = made | {"arm": "standard"}, made | {"arm": "fixed"}
     assert tuned_in_words({"tuning": [standard, standard | at_end, fixed]}) == [
-        "Learning rate chosen on the validation split among 3 values, the best two with 2 to 3 "
-        "seeds: standard 0.1 to 0.4; fixed 0.1.",
+        "Learning rate: tuning tried 3 values, and the best two with 2 to 3 seeds. By the "
+        "validation split, it chose: standard 0.1 to 0.4; fixed 0.1.",
         "At an end of the tried range, so a value beyond it may be better: standard 0.4.",
         "1 of 3 choices cannot be distinguished from the next best value, so a verdict must hold "
         "with both.",
