@@ -166,14 +166,14 @@ class Sweep:
             },
         }
 
-    def write(self, outputs, *, attempts=True):
-        """Write the plan and the records with the store. Results can lack attempts."""
+    def write(self, outputs):
+        """Write the plan and the records with the store. Most results need no attempt."""
         write_plan(outputs, self.plan)
         store = RunStore(outputs)
         for id, record in self.records.items():
             run, result = store.freeze(record), self.results.get(id)
-            if result and attempts:
-                finish(run, result, **self.attempts.get(id, {}))
+            if result and id in self.attempts:
+                finish(run, result, **self.attempts[id])
             elif result:
                 run.publish_result(run.attempt(1), result)
         return outputs
@@ -181,9 +181,7 @@ class Sweep:
     def table(self, outputs=None):
         """Return the table of the sweep. If `outputs` is set, the sweep stays there on disk."""
         with TemporaryDirectory() as folder:
-            attempts = bool(self.attempts)
-            written = self.write(outputs or Path(folder), attempts=attempts)
-            [table] = collect(written, [self.name])
+            [table] = collect(self.write(outputs or Path(folder)), [self.name])
         return table
 
 
@@ -282,10 +280,10 @@ def matched_to(d, grid):
     return model, match(f"standard embedding_size={d} heads={heads}", error=error)
 
 
-def by_hand(axes, name="grid"):
+def by_hand(axes):
     """Return the sweep of a grid from the command line."""
     labels, x = {"grid": " x ".join(axes)}, next(iter(axes))
-    sweep = Sweep(name, "lm1b", figure="curves", x=x, labels=labels)
+    sweep = Sweep("grid", "lm1b", figure="curves", x=x, labels=labels)
     for index, values in enumerate(product(*axes.values())):
         point = dict(zip(axes, values, strict=True))
         sweep.add("grid", Model(64, 2 + index, 32), [43.0 - index, 42.5], point)
@@ -346,8 +344,7 @@ def described(name):
     conf = Path(__file__).parents[3] / "conf" / "experiment" / f"{name}.yaml"
     about = OmegaConf.to_container(OmegaConf.load(conf), resolve=False)["experiment"]
     paper = {str(x): printed for x, printed in about.get("paper", {}).items()}
-    arms = {arm: {"label": entry["label"]} for arm, entry in about["arms"].items()}
-    return {"x": "params_total", **about, "claims": [], "paper": paper, "arms": arms}
+    return {"x": "params_total", **about, "claims": [], "paper": paper}
 
 
 def finetuned(

@@ -89,13 +89,12 @@ def test_dashboard_saves_one_view_and_sends_everything(tmp_path, server):
     decision = run.summary["small_beats_large, test perplexity per subword"]
     assert decision in ("supported", "not supported", "undecided")
     assert run.summary["table"]["nrows"] == len(sweep().points)
-    of_kind = [
+    *_, (newest, artifact) = [
         (id, artifact)
         for id, artifact in server.artifacts.items()
-        if artifact["artifactTypeName"] == "experiment"
+        if artifact["artifactCollectionName"] == "fig1"
     ]
-    newest, artifact = of_kind[-1]
-    assert artifact["artifactCollectionName"] == "fig1"
+    assert artifact["artifactTypeName"] == "experiment"
     assert artifact["committed"]
     for path in ("tables/fig1.csv", "tables/fig1.claims.json", "figures/fig1.pdf"):
         assert server.files[f"{newest}/{path}"] == (apart / path).read_bytes()

@@ -161,6 +161,7 @@ def test_the_error_of_a_choice_is_that_of_claims_over_all_settings():
 
 def test_the_words_say_what_was_chosen_among_how_many_and_what_is_open():
     made = {
+        "arm": "standard",
         "values": {RATE: 0.1},
         "among": 3,
         "best": ["r1", "r2"],
@@ -174,8 +175,8 @@ def test_the_words_say_what_was_chosen_among_how_many_and_what_is_open():
         "alternative": {RATE: 0.2},
         "best": ["r1", "r2", "r3"],
     }
-    standard, fixed = made | {"arm": "standard"}, made | {"arm": "fixed"}
-    assert tuned_in_words({"tuning": [standard, standard | at_end, fixed]}) == [
+    tuning = [made, made | at_end, made | {"arm": "fixed"}]
+    assert tuned_in_words({"tuning": tuning}) == [
         "Learning rate chosen on the validation split among 3 values, the best two with 2 to 3 "
         "seeds: standard 0.1 to 0.4; fixed 0.1.",
         "At an end of the tried range, so a value beyond it may be better: standard 0.4.",
