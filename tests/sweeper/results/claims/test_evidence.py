@@ -19,7 +19,6 @@ from tests.sweeper.results.claims.test_claims import (
     HALF,
     IMPROVES,
     N_MINUS_1,
-    NOT,
     OPEN,
     SAVES,
     SUPPORTED,
