@@ -435,6 +435,8 @@ def test_one_size_in_all_layers_is_compared_with_schedules(rising, falling, expe
     found = judged(sweep, EQUAL)
     assert found.verdict == expected
     assert "Not used: 1 point, because models of equal and of" in found.sentence
+    # What contradicts the claim is named first.
+    assert ("over falling sizes worse by" in found.effect) == (expected == NOT)
     sweep.points = [
         p for p in sweep.points if p["arm"] == "equal" or "x" in p["values"]
     ]
