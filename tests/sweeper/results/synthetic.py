@@ -58,13 +58,6 @@ def flat(model):
     return 43.0
 
 
-def contrary(model):
-    """Return a perplexity that contradicts the paper: more heads hurt the fixed arm only."""
-    if model.head_size == 32 and model.embedding_size == 64:
-        return 50.0 + 0.5 * model.heads
-    return 40.0 - model.embedding_size / 32 - math.log2(model.heads)
-
-
 @dataclass
 class Sweep:
     """A sweep of one experiment. Tests add its points and write it to disk."""

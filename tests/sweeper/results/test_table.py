@@ -34,7 +34,7 @@ FORMULAS = ["=cmd()", "+1", "-rf", "@SUM(A1)", "\tx", "\rx", "'quoted", "-5"]
 def table(rows):
     columns = list(dict.fromkeys(key for row in rows for key in row))
     about = {"metric": "test/loss", "arms": {}}
-    return Table("fig1", about, {}, {"a=1": {"a": 1}}, columns, rows)
+    return Table("fig1", about, {}, {}, columns, rows)
 
 
 def cells(path):

@@ -11,10 +11,9 @@ import pytest
 
 from sweeper.results.palette import PALETTE, arm_looks
 from sweeper.results.panel import curve_styles
-from sweeper.results.report.data import curves, page_data, provenance
+from sweeper.results.report.data import curves, provenance
 from sweeper.results.report.page import as_html
 from sweeper.results.table import RunFiles
-from sweeper.stages.publish import collect_and_judge
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.report.reported import (
     content_of,
@@ -23,11 +22,6 @@ from tests.sweeper.results.report.reported import (
     write_sweep,
 )
 from tests.sweeper.results.synthetic import few, figure1, one_arm
-
-
-def data_of(outputs):
-    """Return the data of the page of all experiments."""
-    return page_data(outputs, *collect_and_judge(outputs, None))
 
 
 def test_every_run_is_there_with_its_state_verdicts_and_seeds(small):
@@ -52,7 +46,7 @@ def test_every_run_is_there_with_its_state_verdicts_and_seeds(small):
 def test_a_claim_without_runs_is_not_measured_yet(tmp_path):
     sweep = figure1(seeds=2, done=lambda arm, model, seed: arm == "standard")
     write_sweep(tmp_path, sweep)
-    shown = data_of(tmp_path)["experiments"][0]["verdicts"]
+    shown = content_of(page_of(tmp_path))["experiments"][0]["verdicts"]
     told = dict(zip(sweep.claims, shown, strict=True))["fixed_keeps_improving"]
     assert told["answer"] == "not measured yet"
     words = "1 of the claim's 4 points have results."
@@ -121,7 +115,7 @@ def test_a_damaged_record_is_reported_and_hides_only_itself(tmp_path):
     write_sweep(tmp_path, sweep)
     damaged, other, *_ = sweep.records
     (RunStore(tmp_path).run(damaged).path / "run.json").write_text("{")
-    runs = data_of(tmp_path)["runs"]
+    runs = content_of(page_of(tmp_path))["runs"]
     assert "cannot be read" in runs[damaged]["problem"]
     assert runs[damaged]["state"] == "failed"
     assert "problem" not in runs[other]

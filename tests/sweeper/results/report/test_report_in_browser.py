@@ -109,8 +109,7 @@ class Browser:
 
     def wait_for(self, selector, words):
         """Wait until an element has these words, even if the page reloads meanwhile."""
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
+        for _ in range(600):
             with suppress(RuntimeError):  # between two pages
                 if any(words in text for text in self.texts(selector)):
                     return
