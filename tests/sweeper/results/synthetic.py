@@ -102,7 +102,7 @@ class Sweep:
         if values is None:
             values = {"model.heads": model.heads}
         sizes = {
-            "layers": values.get("model.layers", LAYERS),
+            "layers": LAYERS,
             "embedding_size": model.embedding_size,
             "heads": model.heads,
             "head_size": None,

@@ -158,7 +158,11 @@ def test_the_strict_form_admits_no_larger_model():
 
 def test_what_else_varies_in_an_arm_is_not_mixed_up_and_a_missing_arm_is_named():
     sweep = figure(generous)
-    values = {"model.embedding_size": 64, "model.heads": 4, "model.layers": 5}
+    values = {
+        "model.embedding_size": 64,
+        "model.heads": 4,
+        "model.attention.name": "latent",
+    }
     sweep.add("standard", Model(64, 4, 16), [41.0, 42.0], values)
     found = verdicts(sweep)[WORSENS]
     assert found.verdict == OPEN
