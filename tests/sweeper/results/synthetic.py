@@ -275,8 +275,7 @@ def matched_to(d, grid):
 
 def by_hand(axes):
     """Return the sweep of a grid from the command line."""
-    labels, x = {"grid": " x ".join(axes)}, next(iter(axes))
-    sweep = Sweep("grid", "lm1b", figure="curves", x=x, labels=labels)
+    sweep = Sweep("grid", "lm1b", figure="curves", x=next(iter(axes)))
     for index, values in enumerate(product(*axes.values())):
         point = dict(zip(axes, values, strict=True))
         sweep.add("grid", Model(64, 2 + index, 32), [43.0 - index, 42.5], point)
@@ -360,7 +359,7 @@ def finetuned(
         metrics |= BASELINES if task == "mnli" else {"test/loss": 3.7}
         found = metrics if done(task, model.heads, seed) else None
         sweep.add(arm, model, {seed: found}, task=task, **parent)
-        run = str(sweep.points[-1]["run"])
+        run = sweep.points[-1]["run"]
         if parent:
             sweep.records[run].size["params_total"] -= 4099
         return run

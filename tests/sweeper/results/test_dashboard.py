@@ -13,14 +13,12 @@ from sweeper.results.dashboard import Project, workspace
 from tests.sweeper.results.synthetic import few
 from tests.wandb_server import ENTITY, Remote, wandb_server
 
-LOGGER = {"name": "wandb", "mode": "online", "project": "headroom", "entity": None}
-
 
 def sweep(**about):
     """Return a small Figure 1 whose runs were mirrored to a W&B project."""
     made = few(seeds=2, **about)
     for record in made.records.values():
-        record.config["logger"] = LOGGER
+        record.config["logger"] = {"name": "wandb", "project": "headroom"}
     return made
 
 

@@ -216,8 +216,8 @@ def test_the_last_lines_suggest_what_works_with_the_logger_of_the_newest_sweep(
 def living(tmp_path, monkeypatch):
     """Return the live page of an unfinished sweep with two slots, and its fake clock."""
     few(seeds=2, done=lambda arm, model, seed: seed == 0).write(tmp_path)
-    clock = SimpleNamespace(now=1000.0, used=0.0)
-    clock.monotonic, clock.thread_time = lambda: clock.now, lambda: clock.used
+    clock = SimpleNamespace(now=1000.0, thread_time=lambda: 0.0)
+    clock.monotonic = lambda: clock.now
     monkeypatch.setattr(publish, "time", clock)
     return publish.LivePage(tmp_path, slots=2), clock
 

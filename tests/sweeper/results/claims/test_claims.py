@@ -501,9 +501,6 @@ def test_intervals_that_lie_apart_decide_nothing():
     assert one["low"] < one["value"] < one["high"]
 
 
-RATE = "optimizer.learning_rate"
-
-
 @pytest.mark.parametrize(
     ("mean", "expected"), [(27.0, SUPPORTED), (30.0, OPEN), (33.0, OPEN)]
 )
@@ -513,7 +510,13 @@ def test_a_claim_has_a_verdict_only_if_it_has_it_with_either_rate(mean, expected
     points = (
         ("standard", Model(64, 4, 16), 30.0, {"model.heads": 4}),
         ("fixed", Model(64, 8, 16), 27.0, eight, TO_STANDARD),
-        ("fixed", Model(64, 8, 17), mean, {**eight, RATE: 0.02}, TO_STANDARD),
+        (
+            "fixed",
+            Model(64, 8, 17),
+            mean,
+            {**eight, "optimizer.learning_rate": 0.02},
+            TO_STANDARD,
+        ),
     )
     sweep = of(points, claims=[WINS])
     for point in sweep.points[-5:]:

@@ -45,7 +45,7 @@ from tests.sweeper.results.synthetic import (
 
 def most_heads(sweep):
     """Return the id of the fixed arm's run with the most heads, which no other arm uses."""
-    return [str(point["run"]) for point in sweep.points if point["arm"] == "fixed"][-1]
+    return [point["run"] for point in sweep.points if point["arm"] == "fixed"][-1]
 
 
 @pytest.mark.parametrize(

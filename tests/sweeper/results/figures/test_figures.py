@@ -26,6 +26,7 @@ from sweeper.store.errors import Faults
 from sweeper.store.numbers import short
 from sweeper.store.registry import FIGURES, names
 from tests.sweeper.results.synthetic import (
+    LABELS,
     METRIC,
     MODELS,
     PAPER,
@@ -46,12 +47,6 @@ HOSTILE = "$\\foo$ _{x} <script>alert(1)</script>\x1b[31m\n\u202e=cmd() é \0" *
 
 def half(arm, model, seed):
     return (model.heads + model.embedding_size // 32 + seed) % 2 == 0
-
-
-def hostile():
-    sweep = figure1(title=HOSTILE)
-    sweep.labels = {arm: HOSTILE + arm for arm in sweep.labels}
-    return sweep
 
 
 def draw(kind, made):
@@ -92,7 +87,9 @@ SWEEPS = {
     "few": few,
     "half": lambda: figure1(grid=PAPER, done=half),
     "none": lambda: figure1(done=lambda arm, model, seed: False),
-    "hostile": hostile,
+    "hostile": lambda: figure1(
+        title=HOSTILE, labels={arm: HOSTILE + arm for arm in LABELS}
+    ),
     "words": lambda: by_hand(
         {"model/attention": ["multi_head", HOSTILE], "model.heads": [2, 3]}
     ),
