@@ -121,8 +121,8 @@ class Sweep:
             if run in self.records and self.records[run].config != config:
                 run += f"-{len(self.records)}"
             names = {"experiment": self.name, "arm": arm}
-            own = {"values": dict(values), "matched": matched, "task": task}
-            self.points.append({**names, **own, "seed": seed, "run": run})
+            point = {**names, "values": dict(values), "matched": matched, "task": task}
+            self.points.append({**point, "seed": seed, "run": run})
             self.records[run] = Record(run, config, model.size, names | {"label": arm})
             if value is not None:
                 self.results[run] = self._result(value)
