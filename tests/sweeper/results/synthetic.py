@@ -236,7 +236,7 @@ def figure1(
     """Return a Figure 1 with known results. `noise` is relative, and depends only on the run."""
     sweep = Sweep(**{"labels": LABELS, "claims": CLAIMS, **about})
 
-    def add(arm, model, values=None, match=None):
+    def add(arm, model, match=None, values=None):
         measured = {
             seed: truth(model) * (1 + random.Random(f"{model}{seed}").gauss(0, noise))
             if done(arm, model, seed)
@@ -248,13 +248,12 @@ def figure1(
     for d, heads in product(grid.embeddings, grid.standard_heads):
         if d % heads == 0:
             values = {"model.embedding_size": d, "model.heads": heads}
-            add("standard", Model(d, heads, d // heads), values)
+            add("standard", Model(d, heads, d // heads), values=values)
     for heads in grid.fixed_heads:
         add("fixed", Model(grid.small, heads, grid.head_size))
     for d in grid.embeddings:
         if d > grid.small:
-            model, match = matched_to(d, grid)
-            add("matched", model, match=match)
+            add("matched", *matched_to(d, grid))
     return sweep
 
 
@@ -264,7 +263,10 @@ few = partial(figure1, grid=FEW, seeds=1)
 
 
 def matched_to(d, grid):
-    """Return the small model nearest in total parameters to the standard model of size `d`."""
+    """Return the small model nearest in total parameters to the standard model of size `d`.
+
+    Return what a plan says of their match, too.
+    """
     heads = grid.standard_heads[len(grid.standard_heads) // 2]
     target = Model(d, heads, d // heads).size["params_total"]
     candidates = [Model(grid.small, h, grid.head_size) for h in range(1, 4001)]

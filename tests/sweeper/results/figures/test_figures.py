@@ -199,8 +199,7 @@ def test_means_are_geometric_from_a_factor_of_ten_but_for_percentages(
     metric, first, last, mean, told
 ):
     measured = {2: (first, first), 7: (first, last)}
-    sweep = one_arm("model.heads", measured, metric=metric)
-    figure = draw("curves", sweep)
+    figure = draw("curves", one_arm("model.heads", measured, metric=metric))
     heights = [y for line in lines_of(figure.axes[0]) for _, y in line]
     assert any(math.isclose(mean, y) for y in heights)
     assert told in words(figure)
@@ -437,8 +436,7 @@ def test_the_rank_of_heads_stands_beside_the_most_it_can_be():
 
 
 def test_no_two_of_many_arms_look_alike():
-    arms = [f"arm {place}" for place in range(30)]
-    looks = arm_looks(arms).values()
+    looks = arm_looks([str(place) for place in range(30)]).values()
     assert len({(look.colour, look.marker) for look in looks}) == 30
 
 
