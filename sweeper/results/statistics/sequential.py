@@ -41,12 +41,7 @@ _NODES_PER_SD = 3
 
 
 def bound(n: int, level: float) -> float:
-    """Return the boundary z(n) for n seeds and a one-sided level. It is infinite below FIRST seeds.
-
-    The level must be between 0 and 1/4.
-    """
-    if n < FIRST:
-        return math.inf
+    """Return the boundary z(n) for n >= FIRST seeds and a one-sided level between 0 and 1/4."""
     if n <= DESIGNED:
         return _constant(level) * float((DESIGNED / n) ** STEEPNESS)
     return _late(level, math.ceil(math.log2(n / DESIGNED)))
@@ -54,7 +49,7 @@ def bound(n: int, level: float) -> float:
 
 @lru_cache(maxsize=4096)
 def reach(n: int, df: float, level: float) -> float:
-    """Return the boundary for n seeds, in units of an estimated standard error.
+    """Return the boundary for n >= FIRST seeds, in units of an estimated standard error.
 
     The standard error has `df` > 0 degrees of freedom. `level` is one-sided.
     """

@@ -58,13 +58,6 @@ def flat(model):
     return 43.0
 
 
-def contrary(model):
-    """Return a perplexity that contradicts the paper: more heads hurt the fixed arm only."""
-    if model.head_size == 32 and model.embedding_size == 64:
-        return 50.0 + 0.5 * model.heads
-    return 40.0 - model.embedding_size / 32 - math.log2(model.heads)
-
-
 @dataclass
 class Sweep:
     """A sweep of one experiment. Tests add its points and write it to disk."""
@@ -109,7 +102,7 @@ class Sweep:
         if values is None:
             values = {"model.heads": model.heads}
         sizes = {
-            "layers": values.get("model.layers", LAYERS),
+            "layers": LAYERS,
             "embedding_size": model.embedding_size,
             "heads": model.heads,
             "head_size": None,
@@ -128,8 +121,8 @@ class Sweep:
             if run in self.records and self.records[run].config != config:
                 run += f"-{len(self.records)}"
             names = {"experiment": self.name, "arm": arm}
-            own = {"values": dict(values), "matched": matched, "task": task}
-            self.points.append({**names, **own, "seed": seed, "run": run})
+            point = {**names, "values": dict(values), "matched": matched, "task": task}
+            self.points.append({**point, "seed": seed, "run": run})
             self.records[run] = Record(run, config, model.size, names | {"label": arm})
             if value is not None:
                 self.results[run] = self._result(value)
@@ -166,14 +159,14 @@ class Sweep:
             },
         }
 
-    def write(self, outputs, *, attempts=True):
-        """Write the plan and the records with the store. Results can lack attempts."""
+    def write(self, outputs):
+        """Write the plan and the records with the store. Most results need no attempt."""
         write_plan(outputs, self.plan)
         store = RunStore(outputs)
         for id, record in self.records.items():
             run, result = store.freeze(record), self.results.get(id)
-            if result and attempts:
-                finish(run, result, **self.attempts.get(id, {}))
+            if result and id in self.attempts:
+                finish(run, result, **self.attempts[id])
             elif result:
                 run.publish_result(run.attempt(1), result)
         return outputs
@@ -181,9 +174,7 @@ class Sweep:
     def table(self, outputs=None):
         """Return the table of the sweep. If `outputs` is set, the sweep stays there on disk."""
         with TemporaryDirectory() as folder:
-            attempts = bool(self.attempts)
-            written = self.write(outputs or Path(folder), attempts=attempts)
-            [table] = collect(written, [self.name])
+            [table] = collect(self.write(outputs or Path(folder)), [self.name])
         return table
 
 
@@ -245,7 +236,7 @@ def figure1(
     """Return a Figure 1 with known results. `noise` is relative, and depends only on the run."""
     sweep = Sweep(**{"labels": LABELS, "claims": CLAIMS, **about})
 
-    def add(arm, model, values=None, match=None):
+    def add(arm, model, match=None, values=None):
         measured = {
             seed: truth(model) * (1 + random.Random(f"{model}{seed}").gauss(0, noise))
             if done(arm, model, seed)
@@ -257,13 +248,12 @@ def figure1(
     for d, heads in product(grid.embeddings, grid.standard_heads):
         if d % heads == 0:
             values = {"model.embedding_size": d, "model.heads": heads}
-            add("standard", Model(d, heads, d // heads), values)
+            add("standard", Model(d, heads, d // heads), values=values)
     for heads in grid.fixed_heads:
         add("fixed", Model(grid.small, heads, grid.head_size))
     for d in grid.embeddings:
         if d > grid.small:
-            model, match = matched_to(d, grid)
-            add("matched", model, match=match)
+            add("matched", *matched_to(d, grid))
     return sweep
 
 
@@ -273,7 +263,10 @@ few = partial(figure1, grid=FEW, seeds=1)
 
 
 def matched_to(d, grid):
-    """Return the small model nearest in total parameters to the standard model of size `d`."""
+    """Return the small model nearest in total parameters to the standard model of size `d`.
+
+    Return what a plan says of their match, too.
+    """
     heads = grid.standard_heads[len(grid.standard_heads) // 2]
     target = Model(d, heads, d // heads).size["params_total"]
     candidates = [Model(grid.small, h, grid.head_size) for h in range(1, 4001)]
@@ -282,10 +275,9 @@ def matched_to(d, grid):
     return model, match(f"standard embedding_size={d} heads={heads}", error=error)
 
 
-def by_hand(axes, name="grid"):
+def by_hand(axes):
     """Return the sweep of a grid from the command line."""
-    labels, x = {"grid": " x ".join(axes)}, next(iter(axes))
-    sweep = Sweep(name, "lm1b", figure="curves", x=x, labels=labels)
+    sweep = Sweep("grid", "lm1b", figure="curves", x=next(iter(axes)))
     for index, values in enumerate(product(*axes.values())):
         point = dict(zip(axes, values, strict=True))
         sweep.add("grid", Model(64, 2 + index, 32), [43.0 - index, 42.5], point)
@@ -346,8 +338,7 @@ def described(name):
     conf = Path(__file__).parents[3] / "conf" / "experiment" / f"{name}.yaml"
     about = OmegaConf.to_container(OmegaConf.load(conf), resolve=False)["experiment"]
     paper = {str(x): printed for x, printed in about.get("paper", {}).items()}
-    arms = {arm: {"label": entry["label"]} for arm, entry in about["arms"].items()}
-    return {"x": "params_total", **about, "claims": [], "paper": paper, "arms": arms}
+    return {"x": "params_total", **about, "claims": [], "paper": paper}
 
 
 def finetuned(
@@ -370,7 +361,7 @@ def finetuned(
         metrics |= BASELINES if task == "mnli" else {"test/loss": 3.7}
         found = metrics if done(task, model.heads, seed) else None
         sweep.add(arm, model, {seed: found}, task=task, **parent)
-        run = str(sweep.points[-1]["run"])
+        run = sweep.points[-1]["run"]
         if parent:
             sweep.records[run].size["params_total"] -= 4099
         return run

@@ -1,6 +1,5 @@
 """Every run of the newest plan has a row, in whatever state it is."""
 
-import math
 import shutil
 
 import pytest
@@ -159,8 +158,8 @@ def test_a_cell_is_nothing_a_truth_value_a_number_or_words():
 def test_a_run_that_was_continued_names_all_that_trained_it_and_is_marked(tmp_path):
     sweep = one_point(None)
     run = RunStore(sweep.write(tmp_path)).run(*sweep.records)
-    first = {"code": "aaa", "code_parts": {"models": "1", "tasks": "1"}}
-    then = {"code": "bbb", "code_parts": {"models": "2", "tasks": "1"}}
+    first = {"code": "aaa", "code_parts": {"models": "1"}}
+    then = {"code": "bbb", "code_parts": {"models": "2"}}
     old = {"versions": {"torch": "2.7"}, "hardware": {"cpu": "chip"}}
     new = {"versions": {"torch": "2.8"}, "hardware": {"cpu": "chip", "gpu": "card"}}
     for before, facts in enumerate((first | old, first | new, then | new)):
@@ -169,7 +168,6 @@ def test_a_run_that_was_continued_names_all_that_trained_it_and_is_marked(tmp_pa
     [table] = collect(tmp_path)
     told = [table.rows[0][column] for column in ("code", "torch", "device")]
     assert told == ["aaa then bbb", "2.7 then 2.8", "chip then 2 x card"]
-    assert {"code", "torch"} <= {*table.columns}
     assert mixed(table) == [
         "Runs of 2 versions of the program: aaa, bbb.",
         "Runs with 2 versions of PyTorch: 2.7, 2.8.",
@@ -209,7 +207,7 @@ def test_what_is_unfinished_counts_pre_training_too():
         return (task, heads) != ("pretraining", 12)
 
     table = finetuned(done=done).table()
-    assert missing(table) == f"1 of {3 + 3 * 2 * 2} runs missing: 1 not started."
+    assert missing(table) == "1 of 15 runs missing: 1 not started."
     found = points(table, "test/loss")  # no fine-tuned task has this metric
     assert [list(point.runs) for point in found] == [[0]] * len(MODELS)
 
@@ -267,18 +265,13 @@ def test_models_without_n_gram_models_are_left_out_of_all_models():
 
 @pytest.mark.parametrize("metric", ["perplexity", "perplexity_per_word", "loss"])
 def test_a_language_model_no_better_than_the_unigram_is_not_learned(metric):
-    """A word has two pieces here, so the unigram model's perplexity per word is 100 squared.
+    """It is so by perplexity, whatever the metric.
 
     The table in the terminal and each verdict also say that runs have not learned.
     """
     models = [
-        {
-            "loss": loss,
-            "perplexity": math.exp(loss),
-            "perplexity_per_word": math.exp(2 * loss),
-            "unigram_perplexity": 100.0,
-        }
-        for loss in (3.0, 4.6)
+        {metric: 5.0, "perplexity": value, "unigram_perplexity": 100.0}
+        for value in (20.0, 99.0)
     ]
     about = {"metric": f"test/{metric}", "claims": ["fixed_keeps_improving"]}
     table = compared(*models, **about)
@@ -295,17 +288,9 @@ def test_a_language_model_no_better_than_the_unigram_is_not_learned(metric):
 
 def test_finished_runs_whose_seeds_a_later_plan_leaves_out_are_counted(tmp_path):
     every = figure1(seeds=3)
+    for record in every.records.values():  # keys that change no result
+        record.config["trainer"] = {"log_every": record.config["seed"]}
     assert left_out(every.table(tmp_path)) == ""
-    table = figure1(seeds=2).table(tmp_path)
-    others = len(every.records.keys() - {row["run"] for row in table.rows})
-    assert left_out(table) == f"Left out: {others} finished runs with other seeds."
+    table = figure1(seeds=2, name="fewer").table(tmp_path)
+    assert left_out(table) == "Left out: 17 finished runs with other seeds."
     assert all("Left out: " in one.sentence for one in verdicts_on(table))
-
-
-def test_keys_that_change_no_result_hide_no_seed_that_is_left_out(tmp_path):
-    figure1(seeds=3).write(tmp_path)
-    fewer = figure1(seeds=2, name="fewer")
-    for record in fewer.records.values():
-        record.config["trainer"] = {"log_every": 7}
-        record.config["logger"] = {"name": "wandb"}
-    assert left_out(fewer.table(tmp_path))

@@ -1,55 +1,31 @@
 """Results published on W&B: the saved view, and the requests that a local server receives."""
 
 import json
-import os
+import subprocess
 import sys
-import warnings
-from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("wandb")
 pytest.importorskip("wandb_workspaces")
 
-from sweeper.__main__ import main
 from sweeper.results.dashboard import Project, workspace
 from tests.sweeper.results.synthetic import few
 from tests.wandb_server import ENTITY, Remote, wandb_server
-
-LOGGER = {"name": "wandb", "mode": "online", "project": "headroom", "entity": None}
 
 
 def sweep(**about):
     """Return a small Figure 1 whose runs were mirrored to a W&B project."""
     made = few(seeds=2, **about)
     for record in made.records.values():
-        record.config["logger"] = LOGGER
+        record.config["logger"] = {"name": "wandb", "project": "headroom"}
     return made
 
 
 def command(outputs, *words):
-    """Run a command in a fork, because W&B is slow to import and forbids forks once it has run."""
-    import wandb
-
-    outputs.mkdir(exist_ok=True)
-    files = [outputs / "out.txt", outputs / "err.txt"]
-    with warnings.catch_warnings():
-        # Python >= 3.12 warns that the server has threads. The command does not use them.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
-    if pid == 0:
-        code = 70
-        try:
-            sys.stdout, sys.stderr = (path.open("w") for path in files)
-            code = main([*words, f"--outputs={outputs}"])
-            wandb.teardown()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    out, err = (path.read_text() for path in files)
-    return SimpleNamespace(code=code, out=out, err=err)
+    """Run a command in a process of its own, because W&B forbids forks once it has run."""
+    line = [sys.executable, "-m", "sweeper", *words, f"--outputs={outputs}"]
+    return subprocess.run(line, capture_output=True, text=True)
 
 
 @pytest.fixture
@@ -98,10 +74,10 @@ def test_dashboard_saves_one_view_and_sends_everything(tmp_path, server):
     mirrored = sweep().write(tmp_path / "mirrored")
     apart = few(seeds=2).write(tmp_path / "apart")
     first = command(mirrored, "dashboard", "fig1")
-    assert (first.code, first.err) == (0, "")
-    assert first.out.startswith(f"{server.address}/{ENTITY}/headroom?nw=")
+    assert (first.returncode, first.stderr) == (0, "")
+    assert first.stdout.startswith(f"{server.address}/{ENTITY}/headroom?nw=")
     named = command(apart, "dashboard", "--project", f"{ENTITY}/headroom")
-    assert named == first, "pushed again it is the same view"
+    assert named.stdout == first.stdout, "pushed again it is the same view"
     [view] = server.views.values()
     assert (view["entityName"], view["projectName"]) == (ENTITY, "headroom")
     assert view["displayName"] == "Headroom: fig1"
@@ -111,13 +87,12 @@ def test_dashboard_saves_one_view_and_sends_everything(tmp_path, server):
     decision = run.summary["small_beats_large, test perplexity per subword"]
     assert decision in ("supported", "not supported", "undecided")
     assert run.summary["table"]["nrows"] == len(sweep().points)
-    of_kind = [
+    *_, (newest, artifact) = [
         (id, artifact)
         for id, artifact in server.artifacts.items()
-        if artifact["artifactTypeName"] == "experiment"
+        if artifact["artifactCollectionName"] == "fig1"
     ]
-    newest, artifact = of_kind[-1]
-    assert artifact["artifactCollectionName"] == "fig1"
+    assert artifact["artifactTypeName"] == "experiment"
     assert artifact["committed"]
     for path in ("tables/fig1.csv", "tables/fig1.claims.json", "figures/fig1.pdf"):
         assert server.files[f"{newest}/{path}"] == (apart / path).read_bytes()
@@ -134,7 +109,7 @@ def test_dashboard_gives_a_run_the_tag_of_an_experiment_that_was_planned_after_i
             run, "headroom", {"tags": tags}, summary={"test/loss": 2.5}
         )
     done = command(made.write(tmp_path), "dashboard", "fig1")
-    assert (done.code, done.err) == (0, "")
+    assert (done.returncode, done.stderr) == (0, "")
     assert server.runs[first].about["tags"] == ["fig3", "lm1b", "fig1"]
     assert server.runs[second].about == {"tags": ["fig3", "fig1"]}, "it is left alone"
     assert server.runs[first].summary == {"test/loss": 2.5}
@@ -144,7 +119,7 @@ def test_dashboard_offline_needs_no_key_and_no_server(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
     outputs = sweep().write(tmp_path / "of a sweep")
     done = command(outputs, "dashboard", "--offline")
-    assert (done.code, done.out) == (0, f"wandb sync '{outputs / 'wandb'}'\n")
+    assert (done.returncode, done.stdout) == (0, f"wandb sync '{outputs / 'wandb'}'\n")
     [log] = outputs.glob(
         "wandb/offline-run-*-experiment-fig1/run-experiment-fig1.wandb"
     )
@@ -166,11 +141,12 @@ def test_what_cannot_be_is_one_sentence(case, tmp_path, monkeypatch):
     words, expected = MISTAKES[case]
     monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
     if case == "no package":
-        monkeypatch.setitem(sys.modules, "wandb_workspaces.workspaces", None)
+        (tmp_path / "wandb_workspaces.py").touch()
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     if case != "no plan":
         (few() if case == "not mirrored" else sweep()).write(tmp_path)
     done = command(tmp_path, "dashboard", *words)
-    assert done.code == 2
-    assert expected in done.err
-    assert ("--offline" in done.err) == (case == "no package")
-    assert done.err.startswith("error: ")
+    assert done.returncode == 2
+    assert expected in done.stderr
+    assert ("--offline" in done.stderr) == (case == "no package")
+    assert done.stderr.startswith("error: ")

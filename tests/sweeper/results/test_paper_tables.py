@@ -14,10 +14,8 @@ from sweeper.results.paper_tables import (
     paper_table,
     summarise,
 )
-from sweeper.store.numbers import short
 from tests.sweeper.results.synthetic import (
     Model,
-    Sweep,
     described,
     finetuned,
     match,
@@ -106,26 +104,23 @@ def test_latex_is_escaped_and_balanced():
     assert text.count("\\begin") == text.count("\\end")
     tabulars = re.findall(r"\\begin\{tabular\}\{(lr*)\}(.*?)\\end", bare, re.S)
     assert len(tabulars) == 2
-    for tabular in tabulars:
-        rows = [line for line in tabular[1].splitlines() if " & " in line]
-        assert rows
-        assert {line.count(" & ") for line in rows} == {len(tabular[0]) - 1}
+    for columns, rows in tabulars:
+        counts = {line.count(" & ") for line in rows.splitlines()}
+        assert counts - {0} == {len(columns) - 1}
 
 
 def test_a_line_a_point_with_mean_sd_size_and_match_error():
-    sweep = Sweep()
-    models = [Model(64, heads, 32) for heads in (2, 3)]
-    sweep.add("fixed", models[0], [41.0, 43.0], matched=match("7", error=-0.00123))
-    sweep.add("fixed", models[1], [40.0, None])
+    sweep = one_arm("model.heads", {2: [41.0, 43.0], 3: [40.0, None]})
+    for point in sweep.points[:2]:
+        point["matched"] = match("7", error=-0.00123)
     [title, header, first, second, closing] = summarise(sweep.table())
-    sizes = [short(model.size["params_total"]) for model in models]
     assert title == "fig1: test perplexity per subword"
     assert header.split()[:4] == ["arm", "point", "seeds", "mean"]
-    assert first.split() == f"fixed heads=2 2/2 42 ± 1.4 {sizes[0]} -0.12%".split()
-    assert second.split() == f"fixed heads=3 1/2 40 {sizes[1]}".split()
+    assert first.split() == "fixed heads=2 2/2 42 ± 1.4 369.7k -0.12%".split()
+    assert second.split() == "fixed heads=3 1/2 40 381.9k".split()
     assert closing == "1 of 4 runs missing: 1 not started."
     sweep.about["arms"] = {"fixed": {}, "another": {"metric": "test/loss"}}
-    sweep.add("another", models[0], [math.exp(2) - 1], {"model.heads": 5})
+    sweep.add("another", Model(64, 2, 16), [math.exp(2) - 1], {"model.heads": 5})
     last = " ".join(summarise(sweep.table())[4].split())
-    assert last == f"another heads=5 1/1 2 {sizes[0]} test loss (nats per subword)"
-    assert first.index(sizes[0]) == second.index(sizes[1])
+    assert last == "another heads=5 1/1 2 369.7k test loss (nats per subword)"
+    assert first.index("369.7k") == second.index("381.9k")

@@ -99,7 +99,9 @@ def test_metrics_share_the_error_and_costs_stand_beside_the_effect():
     table.loc[table["arm"] == "b", "seconds"] = 120.0
     found = judged(table)
     assert [one.measure for one in found] == ["loss", "error"]
-    assert {one.numbers["claims"] for one in found} == {2}
+    [alone] = judged(scores(-0.6))
+    shared, whole = (one.numbers["contrasts"][0]["low"] for one in (found[0], alone))
+    assert shared < whole
     assert "at 1.00 x the FLOPs and 1.20 x the seconds. " in found[0].sentence
 
 

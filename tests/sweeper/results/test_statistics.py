@@ -20,7 +20,6 @@ from sweeper.results.statistics.sequential import (
     DESIGNED,
     FIRST,
     Intervals,
-    bound,
     reach,
 )
 from sweeper.results.verdict import Decision
@@ -36,15 +35,11 @@ def drawn(*means, seeds=7):
     return [list(mean + random.standard_normal(seeds)) for mean in means]
 
 
-def pair(points):
-    """Return the weights of the difference between the first two of several points."""
-    return np.pad(PAIR, ((0, 0), (0, points - 2)))
-
-
 def estimate(table):
     """Return the estimated difference between the first two points."""
     found = np.array(table, dtype=float)
-    return estimates(found, pair(len(found)))[0]
+    weights = np.pad(PAIR, ((0, 0), (0, len(found) - 2)))
+    return estimates(found, weights)[0]
 
 
 @pytest.mark.parametrize("level", [0.025, 0.005])
@@ -52,9 +47,9 @@ def test_a_mean_of_nothing_hardly_ever_leaves_its_boundary(level):
     paths = (
         np.random.default_rng(3).standard_normal((10_000, 4 * DESIGNED)).cumsum(axis=1)
     )
-    seeds = range(1, paths.shape[1] + 1)
-    edges = [bound(n, level) * n**0.5 for n in seeds]
-    outside = (np.abs(paths) > edges).any(axis=1).mean()
+    seeds = range(FIRST, 4 * DESIGNED + 1)
+    edges = [reach(n, np.inf, level) * n**0.5 for n in seeds]
+    outside = (np.abs(paths[:, FIRST - 1 :]) > edges).any(axis=1).mean()
     assert 0.4 * 2 * level < outside <= 2 * level
 
 
@@ -126,10 +121,8 @@ def test_points_of_an_arm_keep_their_common_seeds_together():
     together = np.vstack([apart(base, other), apart(base, other)])
     weights = np.array([[0.5, -0.5, 0.5, -0.5]])
     [found] = estimates(together, weights)
-    assert found.error == pytest.approx(
-        (np.var(base, ddof=1) + np.var(other, ddof=1)) / 8, rel=0.5
-    )
-    assert found.error > 0.7 * estimate(apart(base, other)).error
+    alone = estimate(apart(base, other))
+    assert found.error == pytest.approx(alone.error, rel=0.3)
 
 
 TIED = [[1.0] * 7, [2.0] * 7]
@@ -139,7 +132,7 @@ TIED = [[1.0] * 7, [2.0] * 7]
     "pair",
     [
         [[1.0], [5.0]],
-        [[1.0, 1.1], [5.0, 5.1]],
+        [[1.0, 1.1], [5.0, 5.3]],
         [[1.0] * 7, [1 + 1e-12] * 7],
         [[np.nan], [np.nan]],
     ],
@@ -147,7 +140,7 @@ TIED = [[1.0] * 7, [2.0] * 7]
 )
 def test_one_seed_or_two_and_values_that_do_not_differ_decide_nothing(pair):
     found = intervals(estimates(np.array(pair), PAIR), np.full((1, 2), 0.005))
-    assert np.isinf([*found.lows, *found.highs]).all()
+    assert [*found.lows, *found.highs] == [-np.inf, np.inf]
 
 
 @pytest.mark.parametrize(("others", "known"), [((0, 5), False), ((0, 5, 7, 9), True)])
@@ -160,10 +153,6 @@ def test_an_interim_analysis_has_the_first_seeds_of_each_point():
     early = first_seeds(table, [2, 1])
     assert early.tolist()[0][:2] == [1.0, 2.0]
     assert np.isnan(early).tolist() == [[False, False, True], [True, False, True]]
-
-
-def test_nothing_is_decided_before_the_first_analysis():
-    assert np.isinf([bound(FIRST - 1, 0.01), reach(FIRST - 1, 5, 0.01)]).all()
 
 
 def test_the_level_is_shared_only_where_any_miss_would_do():

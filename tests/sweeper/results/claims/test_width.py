@@ -4,9 +4,11 @@ import math
 
 import pytest
 
-from sweeper.results.verdict import Decision
 from tests.sweeper.results.claims.test_claims import (
     MARGIN,
+    NOT,
+    SAME,
+    SUPPORTED,
     Model,
     add,
     judged,
@@ -15,7 +17,6 @@ from tests.sweeper.results.claims.test_claims import (
 )
 
 WIDTH = ("optimum_moves_with_size", "wider_attention_wins", "width_has_an_optimum")
-SUPPORTED, NOT, SAME, OPEN = Decision
 
 
 class Equal(Model):

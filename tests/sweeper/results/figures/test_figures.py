@@ -9,7 +9,6 @@ from itertools import combinations, product
 from operator import methodcaller
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
@@ -27,6 +26,7 @@ from sweeper.store.errors import Faults
 from sweeper.store.numbers import short
 from sweeper.store.registry import FIGURES, names
 from tests.sweeper.results.synthetic import (
+    LABELS,
     METRIC,
     MODELS,
     PAPER,
@@ -47,12 +47,6 @@ HOSTILE = "$\\foo$ _{x} <script>alert(1)</script>\x1b[31m\n\u202e=cmd() é \0" *
 
 def half(arm, model, seed):
     return (model.heads + model.embedding_size // 32 + seed) % 2 == 0
-
-
-def hostile():
-    sweep = figure1(title=HOSTILE)
-    sweep.labels = {arm: HOSTILE + arm for arm in sweep.labels}
-    return sweep
 
 
 def draw(kind, made):
@@ -93,7 +87,9 @@ SWEEPS = {
     "few": few,
     "half": lambda: figure1(grid=PAPER, done=half),
     "none": lambda: figure1(done=lambda arm, model, seed: False),
-    "hostile": hostile,
+    "hostile": lambda: figure1(
+        title=HOSTILE, labels={arm: HOSTILE + arm for arm in LABELS}
+    ),
     "words": lambda: by_hand(
         {"model/attention": ["multi_head", HOSTILE], "model.heads": [2, 3]}
     ),
@@ -193,19 +189,17 @@ def test_every_seed_every_mean_and_every_interval_is_drawn():
 
 
 @pytest.mark.parametrize(
-    ("metric", "last", "mean", "told"),
+    ("metric", "first", "last", "mean", "told"),
     [
-        (METRIC, 900.0, math.sqrt(20 * 900), "Geometric mean of 2 seeds"),
-        ("test/accuracy", 0.05, (20 + 5) / 2, "Mean of 2 seeds"),
+        (METRIC, 20.0, 900.0, math.sqrt(20 * 900), "Geometric mean of 2 seeds"),
+        ("test/accuracy", 0.2, 0.05, (20 + 5) / 2, "Mean of 2 seeds"),
     ],
 )
 def test_means_are_geometric_from_a_factor_of_ten_but_for_percentages(
-    metric, last, mean, told
+    metric, first, last, mean, told
 ):
-    first = 20.0 if metric == METRIC else 0.2
     measured = {2: (first, first), 7: (first, last)}
-    sweep = one_arm("model.heads", measured, metric=metric)
-    figure = draw("curves", sweep)
+    figure = draw("curves", one_arm("model.heads", measured, metric=metric))
     heights = [y for line in lines_of(figure.axes[0]) for _, y in line]
     assert any(math.isclose(mean, y) for y in heights)
     assert told in words(figure)
@@ -215,10 +209,10 @@ def test_fine_tuned_models_have_a_panel_a_metric_with_every_seed():
     figure = draw("fig2", finetuned("fig2", seeds=3))
     shown = (("test/f1", 1), ("test/exact_match", 1), ("test/accuracy", 100))
     for axes, (metric, times) in zip(figure.axes, shown, strict=True):
-        drawn = np.concatenate(lines_of(axes)).astype(float)
+        drawn = {(x, round(y, 9)) for line in lines_of(axes) for x, y in line}
         for model, seed in product(MODELS.values(), range(3)):
-            wanted = model.size["params_total"], times * score(metric, model, seed)
-            assert np.isclose(drawn, wanted, rtol=1e-12).all(axis=1).any()
+            wanted = round(times * score(metric, model, seed), 9)
+            assert (model.size["params_total"], wanted) in drawn
     told = words(figure)
     assert "Baselines by MNLI accuracy (%): majority class 35.30" in told
     assert "All seeds of a point start from one pre-training" in told
@@ -253,12 +247,8 @@ def test_missing_and_mixed_runs_and_matching_errors_are_in_the_figure():
     sweep = figure1(done=lambda arm, model, seed: (arm, seed) != ("fixed", 1))
     table = edited(sweep.table(), code=lambda row: f"of {row['seed'] % 2}")
     told = words(draw("fig1", table))
-    runs, missing = len(sweep.records), len(sweep.records) - len(sweep.results)
-    assert missing
-    assert f"{missing} of {runs} runs missing: {missing} not started." in told
-    worst = max(abs(p["matched"]["error"]) for p in sweep.points if p["matched"])
-    within = f"within {math.ceil(worst * 1e4) / 100:.2f} %"
-    assert f"targets have equal total parameters {within}" in told
+    assert "3 of 51 runs missing: 3 not started." in told
+    assert "targets have equal total parameters within 1.93 %" in told
     assert "Mean of 2 to 3 seeds with its 95 % interval" in told
     assert "Runs of 2 versions of the program: of 0, of 1." in told
     assert "head size d/h, 2 to 16 heads" in told
@@ -277,12 +267,15 @@ def curves_over(x, sweep):
     return panel.Curves(table, found, by=curves.curve_keys(found, x))
 
 
-@pytest.mark.parametrize("sizes", [[7, None], [7]], ids=["two values", "one"])
-def test_curves_run_along_the_first_key_that_was_typed(sizes):
+@pytest.mark.parametrize(
+    ("sizes", "keys"),
+    [([7, None], ["head size 7", "head size null"]), ([7], ["head size 7"])],
+    ids=["two values", "one"],
+)
+def test_curves_run_along_the_first_key_that_was_typed(sizes, keys):
     sweep = by_hand({"model.heads": [2, 3, 5], "model.head_size": sizes})
     found = curves_over("model.heads", sweep).every
-    words = ["null" if size is None else size for size in sizes]
-    assert [one.key for one in found] == [f"head size {size}" for size in words]
+    assert [one.key for one in found] == keys
     assert [point.settings["model.heads"] for point in found[0].points] == [2, 3, 5]
 
 
@@ -291,13 +284,12 @@ def test_curves_run_along_the_first_key_that_was_typed(sizes):
 )
 def test_an_arm_with_another_metric_is_not_drawn_but_named(kind):
     table = theorem1().table()
-    about = table.experiment["arms"]["causal"]
-    about["metric"] = "test/loss"
+    table.experiment["arms"]["causal"]["metric"] = "test/loss"
     figure = draw(kind, table)
     drawn = {y for axes in figure.axes for line in lines_of(axes) for _, y in line}
     given = [one for one in points(table, table.metric) if one.arm == "causal"]
     assert drawn.isdisjoint(value for one in given for value in one.values.values())
-    named = f"another metric: {about['label']} (test loss (nats per subword))."
+    named = "another metric: causal mask (test loss (nats per subword))."
     assert named in words(figure)
 
 
@@ -324,8 +316,8 @@ def test_every_knee_is_marked_and_named():
         places = {one.get_xdata()[0] for one in rings}
         assert places == {head_size / n for n, head_size in knees.items()}
         assert {"n", "n / 2"} <= {text.get_text() for text in axes.texts}
-    knees = "(a) 4 for n = 5, (a) 6 for n = 7, (b) 2 for n = 5, (b) 3 for n = 7"
-    assert f"Head sizes of the measured knees: {knees}." in words(figure)
+    knees = "knees: (a) 4 for n = 5, (a) 6 for n = 7, (b) 2 for n = 5, (b) 3 for n = 7."
+    assert knees in words(figure)
 
 
 def lengths(*arms, metric="test/loss"):
@@ -444,8 +436,7 @@ def test_the_rank_of_heads_stands_beside_the_most_it_can_be():
 
 
 def test_no_two_of_many_arms_look_alike():
-    arms = [f"arm {place}" for place in range(30)]
-    looks = arm_looks(arms).values()
+    looks = arm_looks([str(place) for place in range(30)]).values()
     assert len({(look.colour, look.marker) for look in looks}) == 30
 
 
@@ -498,7 +489,5 @@ def test_over_the_length_of_training_the_trigram_is_a_curve():
     # Runs with equally many heads have different perplexities, so there is no curve.
     same = edited(compared, **{"model.heads": 2})
     assert trigram_curve(same, "model.heads") == []
-    by_loss = replace(
-        compared, experiment=compared.experiment | {"metric": "test/loss"}
-    )
-    assert trigram_curve(by_loss, "trainer.steps") == []
+    compared.experiment["metric"] = "test/loss"
+    assert trigram_curve(compared, "trainer.steps") == []

@@ -52,15 +52,16 @@ def page_of(outputs):
     return write_report(outputs, *collect_and_judge(outputs, None))
 
 
-def write_sweep(outputs, sweep, *, steps=41, lines=3):
-    """Write the sweep; each attempt has `steps` rows of metrics and `lines` lines of log."""
+def write_sweep(outputs, sweep):
+    """Write the sweep; each attempt has 211 rows of metrics and 101 lines of log."""
+    sweep.attempts = {run: {} for run in sweep.results}
     sweep.write(outputs)
     rows = [
         {"step": step, "train/loss": 1 + 7 / step, "learning_rate": 0.1}
-        for step in range(1, steps + 1)
+        for step in range(1, 212)
     ]
     for id in sweep.records:
-        log = "".join(f"step {line} of {id}\n" for line in range(1, lines + 1))
+        log = "".join(f"step {line} of {id}\n" for line in range(101))
         for attempt in RunStore(outputs).run(id).attempts():
             attempt.log_path.write_text(log)
             with attempt.metrics() as metrics:
@@ -71,31 +72,16 @@ def write_sweep(outputs, sweep, *, steps=41, lines=3):
 def small_sweep(outputs):
     """Write the page of a small Figure 1 with curves, a failed run and a run not started."""
 
-    def done(arm, model, seed):
-        return model.embedding_size != 96
-
-    sweep = few(seeds=2, done=done)
+    sweep = few(seeds=2, done=lambda arm, model, seed: model.embedding_size != 96)
     write_sweep(outputs, sweep)
     failed = next(id for id in sweep.records if id not in sweep.results)
     RunStore(outputs).run(failed).claim({}).finish("nan", "the loss is nan at step 7")
     return page_of(outputs)
 
 
-def large_sweep(outputs):
-    """Write the page of 500 runs with long curves and logs."""
-    sweep = Sweep()
-    for place in range(250):
-        arm = "fixed" if place % 2 else "other"
-        sweep.add(arm, Model(64, 2 + place, 32), [43.0 - place / 97, 43.3])
-    write_sweep(outputs, sweep, steps=211, lines=101)
-    return page_of(outputs)
-
-
 def fine_tuned(outputs):
-    """Write the page of models fine-tuned on two tasks; one run is missing."""
-    sweep = finetuned(
-        "fig2", done=lambda task, heads, seed: (task, heads, seed) != ("mnli", 8, 1)
-    )
+    """Write the page of models fine-tuned on two tasks."""
+    sweep = finetuned("fig2")
     sweep.table(outputs)
     return page_of(outputs)
 

@@ -11,23 +11,17 @@ import pytest
 
 from sweeper.results.palette import PALETTE, arm_looks
 from sweeper.results.panel import curve_styles
-from sweeper.results.report.data import curves, page_data, provenance
+from sweeper.results.report.data import curves, provenance
 from sweeper.results.report.page import as_html
 from sweeper.results.table import RunFiles
-from sweeper.stages.publish import collect_and_judge
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.report.reported import (
     content_of,
     fine_tuned,
-    large_sweep,
+    page_of,
     write_sweep,
 )
-from tests.sweeper.results.synthetic import few, figure1
-
-
-def data_of(outputs):
-    """Return the data of the page of all experiments."""
-    return page_data(outputs, *collect_and_judge(outputs, None))
+from tests.sweeper.results.synthetic import few, figure1, one_arm
 
 
 def test_every_run_is_there_with_its_state_verdicts_and_seeds(small):
@@ -35,11 +29,11 @@ def test_every_run_is_there_with_its_state_verdicts_and_seeds(small):
     [experiment], [svg] = found["experiments"], found["figures"].values()
     runs = found["runs"].values()
     states = Counter(run["state"] for run in runs)
-    assert set(states) == {"done", "failed", "new"}
+    assert states == {"done": 6, "failed": 1, "new": 1}
     reasons = {run["reason"] for run in runs if run["state"] == "failed"}
     assert reasons == {"nan: the loss is nan at step 7 (attempt 1)"}
     assert "95 % interval" in svg  # the SVG keeps text as text
-    missing = f"of {len(runs)} runs missing: 1 failed, {states['new']} not started."
+    missing = "2 of 8 runs missing: 1 failed, 1 not started."
     assert missing in experiment["figure_in_words"]
 
     verdicts = experiment["verdicts"]
@@ -52,7 +46,7 @@ def test_every_run_is_there_with_its_state_verdicts_and_seeds(small):
 def test_a_claim_without_runs_is_not_measured_yet(tmp_path):
     sweep = figure1(seeds=2, done=lambda arm, model, seed: arm == "standard")
     write_sweep(tmp_path, sweep)
-    shown = data_of(tmp_path)["experiments"][0]["verdicts"]
+    shown = content_of(page_of(tmp_path))["experiments"][0]["verdicts"]
     told = dict(zip(sweep.claims, shown, strict=True))["fixed_keeps_improving"]
     assert told["answer"] == "not measured yet"
     words = "1 of the claim's 4 points have results."
@@ -97,7 +91,9 @@ def test_policy_names_the_style_and_the_script_and_allows_nothing_else(small):
 
 @pytest.mark.slow
 def test_five_hundred_runs_stay_below_half_a_megabyte(tmp_path):
-    page = large_sweep(tmp_path)
+    points = {2 + place: [43.0 - place / 97, 43.3] for place in range(250)}
+    write_sweep(tmp_path, one_arm("model.heads", points))
+    page = page_of(tmp_path)
     runs = content_of(page)["runs"].values()
     assert len(runs) == 500
     assert {len(run["curves"]["train/loss"][0]) for run in runs} == {150}
@@ -119,7 +115,7 @@ def test_a_damaged_record_is_reported_and_hides_only_itself(tmp_path):
     write_sweep(tmp_path, sweep)
     damaged, other, *_ = sweep.records
     (RunStore(tmp_path).run(damaged).path / "run.json").write_text("{")
-    runs = data_of(tmp_path)["runs"]
+    runs = content_of(page_of(tmp_path))["runs"]
     assert "cannot be read" in runs[damaged]["problem"]
     assert runs[damaged]["state"] == "failed"
     assert "problem" not in runs[other]
