@@ -35,51 +35,33 @@ def test_the_cause_of_a_failure_is_told_apart(action, cause, outputs):
     assert cause in (outputs / "terminal.txt").read_text()
 
 
-@pytest.mark.parametrize(
-    ("message", "cause"),
-    [
-        (
-            "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
-            "gpu",
-        ),
-        (
-            "cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate`",
-            "gpu",
-        ),
-        (
-            "NCCL error, unhandled cuda error. Last error:\nCuda failure 2 'out of memory'",
-            "gpu",
-        ),
-        (
-            "NCCL error, unhandled cuda error. Last error:\nCuda failure 'out of memory'",
-            "gpu",
-        ),
-        (
-            "NCCL error, unhandled cuda error. Last error:\nCuda failure 217 'peer access'",
-            None,
-        ),
-        ("std::bad_alloc", "host"),
-    ],
-)
-def test_what_libraries_say_when_memory_is_out(message, cause):
-    error = RuntimeError("step 3")
-    error.__cause__ = RuntimeError(message)  # libraries often wrap the first error
-    expected = Cause(f"out_of_{cause}_memory") if cause else Cause.CRASH
-    assert cause_of(error, reading_data=False) is expected
+GPU, HOST = Cause.OUT_OF_GPU_MEMORY, Cause.OUT_OF_HOST_MEMORY
+NCCL = "NCCL error, unhandled cuda error. Last error:\nCuda failure"
+SAID = {
+    "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`": GPU,
+    "cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate`": GPU,
+    f"{NCCL} 2 'out of memory'": GPU,
+    f"{NCCL} 'out of memory'": GPU,
+    f"{NCCL} 217 'peer access'": Cause.CRASH,
+    "std::bad_alloc": HOST,
+}
 
 
 @pytest.mark.parametrize(
     ("error", "cause"),
     [
+        *((RuntimeError(words), cause) for words, cause in SAID.items()),
         (OSError(errno.ENOSPC, "full"), Cause.DISK_FULL),
-        (OSError(errno.ENOMEM, "none left"), Cause.OUT_OF_HOST_MEMORY),
-        (MemoryError(), Cause.OUT_OF_HOST_MEMORY),
-        (torch.OutOfMemoryError(), Cause.OUT_OF_GPU_MEMORY),
+        (OSError(errno.ENOMEM, "none left"), HOST),
+        (MemoryError(), HOST),
+        (torch.OutOfMemoryError(), GPU),
         (KeyError("MemoryErrorHandler"), Cause.CRASH),
     ],
 )
-def test_types_and_numbers_of_errors_tell_the_cause(error, cause):
-    assert cause_of(error, reading_data=False) is cause
+def test_words_types_and_numbers_of_errors_tell_the_cause(error, cause):
+    wrapper = RuntimeError("step 3")
+    wrapper.__cause__ = error  # libraries often wrap the first error
+    assert cause_of(wrapper, reading_data=False) is cause
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf], ids=str)

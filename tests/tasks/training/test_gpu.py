@@ -17,8 +17,7 @@ from models.attention._fused import attended
 from models.mask import attention_mask
 from sweeper.store.attempts import Cause
 from sweeper.store.files import publish_json
-from sweeper.store.records import Record
-from sweeper.store.runs import RunStore, State
+from sweeper.store.runs import State
 from tasks.training import distributed, machine
 from tasks.training.captured import CapturedSteps
 from tasks.training.job import INTERRUPTED
@@ -26,7 +25,6 @@ from tasks.training.steps import Steps, fabric_for
 from tests.conftest import ROOT
 from tests.tasks.jobs import (
     assert_alike,
-    config,
     ended,
     freeze,
     last_word,
@@ -188,8 +186,7 @@ def test_a_run_that_is_stopped_continues_on_any_number_of_devices(tmp_path):
     changes = {"model.dropout": 0.0, "trainer.steps": 61}
     alone, codes = ended(tmp_path, changes, "one"), []
     for devices in (2, 1, 2):
-        moved = config({**changes, "trainer.devices": devices})
-        run = RunStore(tmp_path).freeze(Record("moved", moved))
+        run = freeze(tmp_path, {**changes, "trainer.devices": devices}, "moved")
         process, before = started(run), run.checkpoints()[:1]
         if len(codes) < 2:
             wait_for_a_checkpoint(run, process, before)

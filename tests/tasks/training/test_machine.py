@@ -87,14 +87,8 @@ def test_what_a_block_leaves_is_never_looked_at_by_the_garbage_collector():
     gc.unfreeze()
 
 
-VARIANT = """
-from models.attention.multi_head import MultiHeadAttention
-class Mine(MultiHeadAttention): ...
-"""
-
-
 def test_the_package_of_an_attention_is_recorded(installed):
-    installed("mine", VARIANT, {"headroom.attention": "mine = mine"})
+    installed("mine", "", {"headroom.attention": "mine = mine"})
     named = config({"model.attention": {"name": "mine"}})
     [made] = machine.code_of(named)["packages"]
     assert (made["package"], made["version"]) == ("mine", "1.2.3")

@@ -23,16 +23,17 @@ from tests.tasks.small import SMALL, opened
 
 STEPS = 40
 EXAMPLE = ROOT / "examples" / "extension" / "headroom_example"
-# Every task, the task of the example plugin, and Muon, which combines two optimizers.
+# Every task, the task of the example plugin, and the language model with Muon, which combines two
+# optimizers, and in other precisions.
 CASES = {
     **SMALL,
     "recall": {
         "model": SMALL["representation"]["model"],
         "task": {"name": "recall", "pairs": 5, "batch_rows": 7},
     },
-    "muon": {**SMALL["lm1b"], "optimizer.name": "muon", "optimizer.schedule": "cosine"},
-    "half": {**SMALL["lm1b"], "trainer.precision": "bf16-mixed"},
-    "double": {**SMALL["lm1b"], "trainer.precision": "64-true"},
+    "muon": {"optimizer.name": "muon", "optimizer.schedule": "cosine"},
+    "half": {"trainer.precision": "bf16-mixed"},
+    "double": {"trainer.precision": "64-true"},
 }
 # pl.Trainer warns about copied RNG states, the device, and too few workers of data loaders.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
