@@ -73,6 +73,14 @@ def text(tmp_path):
     return folder
 
 
+def bring_home(there, home, *typed):
+    """Copy the trained runs to the outputs folder `home`. Assert that a sweep trains none again."""
+    shutil.copytree(there, home, dirs_exist_ok=True)
+    trained = attempts(home)
+    python("sweep.py", *typed, *LOCAL, f"paths.outputs={home}")
+    assert attempts(home) == trained
+
+
 def test_runs_killed_twice_on_a_bare_machine_come_back_with_the_bits_of_here(
     bare, text, tmp_path
 ):
@@ -105,10 +113,7 @@ def test_runs_killed_twice_on_a_bare_machine_come_back_with_the_bits_of_here(
     assert "This copy of the code only trains runs" in done.stderr
 
     (tmp_path / "gone").rename(text)
-    shutil.copytree(there, home, dirs_exist_ok=True)
-    trained = attempts(home)
-    python("sweep.py", *typed, *LOCAL, f"paths.outputs={home}")
-    assert attempts(home) == trained
+    bring_home(there, home, *typed)
     assert numbers(home) == numbers(here)
     assert tables(home) == tables(here)
 
@@ -116,8 +121,9 @@ def test_runs_killed_twice_on_a_bare_machine_come_back_with_the_bits_of_here(
 def test_a_machine_that_is_lent_for_a_time_trains_what_it_can(bare, text, tmp_path):
     """The script continues although its tests are skipped or fail, since there is no GPU."""
     home, there = tmp_path / "home", tmp_path / "there"
-    typed = (*GRID, "data=local", f"data.root={text}", *LOCAL, f"paths.outputs={home}")
-    python("sweep.py", *typed, "hydra.sweeper.plan_only=true")
+    typed = (*GRID, "data=local", f"data.root={text}")
+    plan_only = (f"paths.outputs={home}", "hydra.sweeper.plan_only=true")
+    python("sweep.py", *typed, *LOCAL, *plan_only)
     shutil.copytree(home, there)
 
     def lent(seconds, **options):
@@ -128,11 +134,7 @@ def test_a_machine_that_is_lent_for_a_time_trains_what_it_can(bare, text, tmp_pa
     assert over.stdout.count("not started, no time left") == 3
     assert not any(numbers(there).values())
     assert "no GPU torch" in lent(600).stdout
-
-    shutil.copytree(there, home, dirs_exist_ok=True)
-    trained = attempts(home)
-    python("sweep.py", *typed)
-    assert attempts(home) == trained
+    bring_home(there, home, *typed)
 
 
 def test_a_command_that_needs_more_says_so(bare, tmp_path):

@@ -98,7 +98,6 @@ def test_what_it_read_can_be_read(run):
     assert batch["tokens"].shape == (2, 32)
     assert " " in run.tokenizer().decode(batch["tokens"][0].tolist())
     history = run.history()
-    assert list(history["step"]) == [2, 4, 5, 6, 8, 10]
     assert list(history["step"][history["train/loss"].notna()]) == [5, 10]
     assert list(history["step"][history["validation/loss"].notna()]) == [2, 4, 6, 8, 10]
     assert run.config["model"]["heads"] == 2

@@ -259,19 +259,16 @@ def verdicts(outputs: Path) -> list[Any]:
     return found
 
 
-def tables(outputs: Path) -> dict[str, str]:
+def tables(outputs: Path) -> dict[str, Any]:
     """Make every table from the records; return them without the columns that hold times."""
     write_tables(outputs, collect(outputs))
-    found = {}
+    found: dict[str, Any] = {}
     for path in sorted((outputs / "tables").iterdir()):
         if path.suffix not in (".csv", ".tex", ".txt"):
             continue
-        text = path.read_text()
-        rows = list(csv.reader(io.StringIO(text)))
+        found[path.name] = text = path.read_text()
+        rows = list(csv.DictReader(io.StringIO(text)))
         if rows and "run" in rows[0]:
-            keep = [
-                i for i, name in enumerate(rows[0]) if name not in CHANGES_WITH_TIME
-            ]
-            text = "\n".join(",".join(row[i] for i in keep) for row in rows)
-        found[path.name] = text
+            timeless = [*rows[0].keys() - CHANGES_WITH_TIME]
+            found[path.name] = [{name: row[name] for name in timeless} for row in rows]
     return found

@@ -93,14 +93,12 @@ def test_nothing_is_lost_between_machines_that_see_each_other_late(shim, tmp_pat
     assert [run for run, _, _ in published] == [
         f"run-{number}" for number in range(RUNS)
     ]
-    store = RunStore(tmp_path)
-    for run, number, by in published:
-        attempts = store.run(run).attempts()
+    for name, number, by in published:
+        run, winner = RunStore(tmp_path).run(name), int(number)
+        attempts = run.attempts()
         assert [one.number for one in attempts] == list(range(1, len(attempts) + 1))
-        assert store.run(run).status().state is State.DONE
-        result = store.run(run).result()
-        assert result is not None
-        winner = store.run(run).attempt(int(number))
-        assert (result["attempt"], winner.info()["by"]) == (int(number), by)
-        assert not list(store.run(run).path.glob("differs-*"))
+        assert run.status().state is State.DONE
+        assert run.result()["attempt"] == winner
+        assert run.attempt(winner).info()["by"] == by
+        assert not list(run.path.glob("differs-*"))
     assert not list(tmp_path.glob("data.lock-*"))

@@ -165,7 +165,7 @@ def at_call(
 def last_words(run: Run) -> list[tuple[Attempt, dict[str, Any]]]:
     """Return pairs (attempt, content of exit.json). A finished attempt has the cause DONE."""
     finished = (run.result() or {}).get("attempt")
-    done = {"cause": Cause.DONE, "message": ""}
+    done = {"cause": Cause.DONE}
     return [
         (one, done if one.number == finished else one.exit() or {})
         for one in run.attempts()

@@ -51,7 +51,7 @@ def _tabbed(*rows):
 TXT_ROW, GLUE_ROW = (
     [OFFICIAL.get(column, "x") for column in columns] for columns in (TXT, GLUE)
 )
-WINDOWS = [line + b"\r" for line in _tabbed(GLUE, GLUE_ROW)]
+WINDOWS = b"\r\n".join(_tabbed(GLUE, GLUE_ROW))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ WINDOWS = [line + b"\r" for line in _tabbed(GLUE, GLUE_ROW)]
         ("train.txt", _tabbed(TXT, TXT_ROW)),
         ("train.tsv", _tabbed(GLUE, GLUE_ROW)),
         # A byte order mark.
-        ("train.tsv", [b"\xef\xbb\xbf" + WINDOWS[0], *WINDOWS[1:]]),
+        ("train.tsv", [b"\xef\xbb\xbf" + WINDOWS + b"\r"]),
     ],
 )
 def test_each_official_form_gives_the_same_pair(tmp_path, name, lines):

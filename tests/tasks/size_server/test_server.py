@@ -127,12 +127,3 @@ def test_when_nobody_listens_any_more_it_ends_with_its_last_job(tmp_path):
     for run in runs:
         (folder,) = [path for path in (run.outputs / "data").iterdir() if path.is_dir()]
         assert (folder / "test" / "rows.json").exists()
-
-
-def test_text_that_the_interpreter_prints_at_its_start_is_no_answer(
-    tmp_path, monkeypatch
-):
-    (tmp_path / "sitecustomize.py").write_text("print('Welcome'); print(7)")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with closing(SizeServer()) as server:
-        assert "error" not in ask(server, op="preload")

@@ -42,10 +42,9 @@ def read(data, **options):
 
 
 OFFICIAL = "1-billion-word-language-modeling-benchmark-r13output/"
-TRAIN = OFFICIAL + "training-monolingual.tokenized.shuffled/news.en-00001-of-00100"
-TEST = (
-    OFFICIAL + "heldout-monolingual.tokenized.shuffled/news.en.heldout-00000-of-00050"
-)
+SHUFFLED = "monolingual.tokenized.shuffled/news.en"
+TRAIN = f"{OFFICIAL}training-{SHUFFLED}-00001-of-00100"
+TEST = f"{OFFICIAL}heldout-{SHUFFLED}.heldout-00000-of-00050"
 
 
 def test_a_folder_is_divided_without_loss_or_overlap(tmp_path):

@@ -41,10 +41,8 @@ on_text = pytest.mark.parametrize("name", ["lm1b", "pretraining", "mnli", "squad
 def started(run, variables=()):
     """Start a job in a new process, because a forked one may be unable to use CUDA."""
     command = [sys.executable, "-m", "tasks.train", str(run.path)]
-    environment = {**os.environ, **dict(variables)}
-    return subprocess.Popen(
-        command, cwd=ROOT, stderr=subprocess.DEVNULL, env=environment
-    )
+    variables = os.environ | dict(variables)
+    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, env=variables)
 
 
 def trained(outputs, name, changes):

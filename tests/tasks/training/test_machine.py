@@ -94,6 +94,11 @@ def test_the_package_of_an_attention_is_recorded(installed):
     assert (made["package"], made["version"]) == ("mine", "1.2.3")
 
 
+def pinned(run, program):
+    """Return the job of a run under a copy of the code, as it is now."""
+    return Place(str(run.path), str(pin(run.outputs, Code.read(program), [])))
+
+
 def recorded(run):
     """Return the digests of the code that the only attempt at a run recorded."""
     [attempt] = run.attempts()
@@ -112,10 +117,10 @@ def test_a_job_that_waited_while_the_code_was_edited_computes_what_it_would_have
     undisturbed, waited, later = (
         freeze(outputs, {}, name) for name in ("one", "two", "three")
     )
-    first = Place(str(waited.path), str(pin(outputs, Code.read(program), [])))
+    first = pinned(waited, program)
     path = program / "models" / "initialisation.py"
     path.write_text(path.read_text().replace("xavier_uniform_", "xavier_normal_"))
-    second = Place(str(later.path), str(pin(outputs, Code.read(program), [])))
+    second = pinned(later, program)
     assert (run_job(undisturbed), first.work(), second.work()) == (0, 0, 0)
     assert science(waited) == science(undisturbed)
     assert differing([recorded(waited), recorded(undisturbed)]) == []

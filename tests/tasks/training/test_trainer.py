@@ -1,8 +1,6 @@
 """Headroom's loop and pl.Trainer train every task to the same weights, bit for bit."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -17,6 +15,7 @@ from pytorch_lightning.plugins.precision import MixedPrecision
 from headroom_attention import run as finished_run
 from tasks.checkpoint import weights_digest
 from tests.conftest import ROOT, Installed
+from tests.end_to_end.test_sweep import python
 from tests.refusals import refusal
 from tests.tasks.jobs import ended, freeze, run_job
 from tests.tasks.small import SMALL, opened
@@ -195,8 +194,7 @@ def test_two_processes_end_nearly_alike(name, shared, tmp_path):
     script = tmp_path / "two.py"
     script.write_text(TWO_PROCESSES)
     saved = tmp_path / "two.pt"
-    command = [sys.executable, script, alone.id, shared, saved]
-    subprocess.run(command, cwd=tmp_path, check=True, timeout=500)
+    python(script, alone.id, shared, saved, cwd=tmp_path, timeout=500)
     found = torch.load(saved, weights_only=True)
     ours = finished_run(run.id, outputs=shared).model().state_dict()
     for key, weight in found["weights"].items():
