@@ -21,6 +21,7 @@ pytestmark = pytest.mark.slow
 GRID = "-m name=grid-heads model.heads=2,3 model.head_size=4 trainer.steps=60".split()
 # Local text has no number of generated sentences.
 LOCAL = [word for word in TINY if word != "data.sentences=600"]
+STATUS = ("-m", "sweeper", "status", "--outputs")
 NEEDED = ("torch", "pytorch-lightning", "numpy", "pydantic")  # `bare` adds tokenizers
 FOREIGN = ("hydra", "omegaconf", "rich", "pandas", "matplotlib", "wandb", "datasets")
 
@@ -32,12 +33,12 @@ def with_what_they_need(names):
         name = wanted.pop()
         if name.lower() not in found:
             found[name.lower()] = distribution = metadata.distribution(name)
-            for requirement in map(Requirement, distribution.requires or []):
-                if requirement.marker is None or requirement.marker.evaluate(
-                    {"extra": ""}
-                ):
-                    wanted.append(requirement.name)
-    return list(found.values())
+            every = map(Requirement, distribution.requires or [])
+            none = {"extra": ""}
+            wanted += [
+                one.name for one in every if not one.marker or one.marker.evaluate(none)
+            ]
+    return found.values()
 
 
 @pytest.fixture(scope="module")
@@ -108,8 +109,7 @@ def test_runs_killed_twice_on_a_bare_machine_come_back_with_the_bits_of_here(
     assert not all(numbers(there).values())
     done = python(*train, program=bare, cwd=code)
     assert done.stdout.count("wandb is not installed") == 1
-    status = ("-m", "sweeper", "status", "--outputs", "../..")
-    done = python(*status, program=bare, cwd=code, code=2)
+    done = python(*STATUS, "../..", program=bare, cwd=code, code=2)
     assert "This copy of the code only trains runs" in done.stderr
 
     (tmp_path / "gone").rename(text)
@@ -138,6 +138,5 @@ def test_a_machine_that_is_lent_for_a_time_trains_what_it_can(bare, text, tmp_pa
 
 
 def test_a_command_that_needs_more_says_so(bare, tmp_path):
-    status = ("-m", "sweeper", "status", "--outputs", tmp_path)
-    done = python(*status, program=bare, code=2)
+    done = python(*STATUS, tmp_path, program=bare, code=2)
     assert done.stderr.startswith("error: rich is missing in ")

@@ -9,7 +9,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -18,7 +17,8 @@ from sweeper.stages.publish import OWN_GRID
 from sweeper.store.files import publish_json
 from sweeper.store.registry import ROOT
 from sweeper.store.runs import RunStore, State
-from tests.faults.commands import MARK, kill_marked
+from tests.faults.commands import MARK, checkpoints, kill_marked
+from tests.waiting import wait_until
 
 SMALL = (
     "data.sentences=600 task.vocabulary_size=400 task.sequence_length=32 task.batch_tokens=512 "
@@ -95,12 +95,12 @@ def kill_at_checkpoint(typed, outputs, finished=0, cwd=ROOT):
     process = subprocess.Popen(
         typed, cwd=cwd, env=environment, stdout=quiet, stderr=quiet
     )
-    store = RunStore(outputs)
-    deadline = time.monotonic() + 200
-    while sum(len(store.run(run).checkpoints()) for run in store.ids()) <= finished:
-        assert time.monotonic() < deadline, "no checkpoint ever appeared"
+
+    def far_enough():
         assert process.poll() is None, "it ended before it could be killed"
-        time.sleep(0.01)
+        return checkpoints(outputs) > finished
+
+    wait_until(far_enough, "a checkpoint")
     kill_marked(mark)
     process.wait()
 

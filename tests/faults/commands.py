@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,6 +26,7 @@ from sweeper.store.runs import RunStore
 from tests.faults.sweep import Count, compare, kill, living, reference_of
 from tests.twins import PLANTED
 from tests.twins import arguments as twins
+from tests.waiting import wait_until
 
 FAULTY = Path(__file__).with_name("faulty")
 PATIENCE_S = 600.0
@@ -177,11 +179,8 @@ def stops(seed: int) -> Count:
     count = Count("Ctrl-C and SIGTERM to sweep.py", seed)
     ways = itertools.product((signal.SIGINT, signal.SIGTERM), (1, 2))
     for (number, times), command in disturbed(count, GRID, ways):
-        process, store = command.type(), RunStore(command.outputs)
-        deadline = time.monotonic() + PATIENCE_S
-        while not any(store.run(name).checkpoints() for name in store.ids()):
-            assert time.monotonic() < deadline, "no checkpoint appeared"
-            time.sleep(0.02)
+        process = command.type()
+        wait_until(partial(checkpoints, command.outputs), "a checkpoint")
         for _ in range(times):
             process.send_signal(number)
             count.injected += 1
@@ -192,6 +191,12 @@ def stops(seed: int) -> Count:
         )
         count.complaints += command.finish() != 0
     return count
+
+
+def checkpoints(outputs: Path) -> int:
+    """Return the number of checkpoints of all runs."""
+    store = RunStore(outputs)
+    return sum(len(store.run(run).checkpoints()) for run in store.ids())
 
 
 def failing_calls(seed: int) -> Count:

@@ -81,7 +81,7 @@ def sabotaged(
 
     count.injected += 1
     with small_sweep(setting, count) as (outputs, ids):
-        three = policy(tries=3, equal_failures=0)
+        three = policy(equal_failures=0)
         orchestrate(
             outputs, ids, ForkBackend(sabotage), policy=three, watchdog=watchdog
         )

@@ -12,6 +12,7 @@ from sweeper.store.registry import ATTENTION, names
 
 biases = pytest.mark.parametrize("bias", [True, False])
 every_variant = pytest.mark.parametrize("name", names(ATTENTION))
+causal_or_not = pytest.mark.parametrize("causal", [True, False])
 both_precisions = pytest.mark.parametrize(
     ("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-9)], ids=str
 )

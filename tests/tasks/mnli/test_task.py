@@ -146,8 +146,6 @@ def test_a_split_is_evaluated_whole_and_words_alone_tell_little(shared):
     labels = [batch["labels"] for batch in task.data.batches("test")]
     assert sum(map(len, labels)) == len(task.data.splits["test"]) == 127
     metrics = evaluated(task)
-    baselines = {"test/majority_accuracy", "test/bag_of_words_accuracy"}
-    assert set(metrics) == {*task.measured, *baselines}
     assert metrics["test/majority_accuracy"] == pytest.approx(1 / 3, abs=0.01)
     assert metrics["test/bag_of_words_accuracy"] < 0.45
     validation = evaluated(task, "validation")
@@ -167,8 +165,7 @@ def test_the_names_of_classes_of_the_hub_are_facts_of_the_data_and_of_its_export
     task = opened(tmp_path, {**MNLI, **standard, **on_hub})
     labels = task.data.facts["labels"]
     assert labels == names
-    state = task.model.state_dict()
-    found = encoder_config(task.config.model, "mnli", state, labels)
+    found = encoder_config(task.config.model, "mnli", task.model.state_dict(), labels)
     assert found["label2id"] == {"contradiction": 0, "entailment": 1, "neutral": 2}
 
 

@@ -17,10 +17,7 @@ def test_windows_are_those_of_run_squad(length, room, stride):
         if start + size == length:
             break
         start += min(size, stride)
-    found = windows(length, room, stride)
-    assert found == expected
-    seen = {piece for first, size in found for piece in range(first, first + size)}
-    assert seen == set(range(length))
+    assert windows(length, room, stride) == expected
 
 
 @given(st.integers(1, 120), st.integers(1, 40), st.integers(1, 40))

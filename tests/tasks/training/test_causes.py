@@ -2,10 +2,9 @@
 
 import errno
 import math
-import os
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -88,17 +87,8 @@ def test_a_loss_that_is_no_number_stops_the_run_within_a_row(value, outputs):
 def test_a_full_disk_keeps_the_last_checkpoint_and_later_the_run_ends_the_same(
     outputs, undisturbed
 ):
-    @contextmanager
-    def full(path, **_):
-        descriptor = os.open("/dev/full", os.O_WRONLY)
-        yield descriptor
-        os.close(descriptor)
-
-    def fill():
-        original = checkpoint.new_file
-        files = iter([original] * 2)
-        checkpoint.new_file = lambda path: next(files, full)(path)
-
+    full = Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+    fill = partial(at_call, checkpoint, "write_all", 3, full)
     run = ended(outputs, sabotage=fill, code=1)
     assert last_word(run)["cause"] == "disk_full"
     newest, _ = run.checkpoints()

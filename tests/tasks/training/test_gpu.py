@@ -33,6 +33,7 @@ from tests.tasks.jobs import (
     science,
 )
 from tests.tasks.small import SMALL, opened
+from tests.waiting import wait_until
 
 GPU = {"trainer.accelerator": "gpu", "trainer.precision": "bf16-mixed"}
 on_text = pytest.mark.parametrize("name", ["lm1b", "pretraining", "mnli", "squad"])
@@ -99,7 +100,6 @@ def test_a_run_that_is_stopped_there_continues_with_the_same_bits(name, outputs)
 def test_a_step_that_cannot_be_recorded_is_taken_plainly(spoiler, shared, capfd):
     machine.compute_repeatably("cuda")
     changes = {**GPU, "trainer.precision": "32-true"}
-    called = itertools.count()
 
     def spoil(module, inputs, output):
         factor = output.amax().item() if spoiler == "a wait" else float(next(called))
@@ -234,10 +234,7 @@ def test_the_ranks_of_a_job_that_is_killed_stop_and_can_be_continued(tmp_path):
     process.kill()
     process.wait()
     [attempt] = run.attempts()
-    until = time.monotonic() + 100
-    while attempt.exit() is None:
-        assert time.monotonic() < until
-        time.sleep(0.1)
+    wait_until(attempt.exit, "the end of the ranks")
     assert attempt.exit()["cause"] == "interrupted"
     assert run.checkpoints()
 

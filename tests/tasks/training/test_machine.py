@@ -3,6 +3,7 @@
 import gc
 import math
 import resource
+import shutil
 import subprocess
 import sys
 
@@ -109,11 +110,7 @@ def recorded(run):
 def test_a_job_that_waited_while_the_code_was_edited_computes_what_it_would_have(
     outputs, tmp_path
 ):
-    program = tmp_path / "program"
-    for name, source in Code.read().files.items():
-        path = program / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(source)
+    program = shutil.copytree(pin(outputs, Code.read(), []), tmp_path / "program")
     undisturbed, waited, later = (
         freeze(outputs, {}, name) for name in ("one", "two", "three")
     )

@@ -45,13 +45,13 @@ def changes_of(name):
     return {**CASES[name], **dropout, **steps}
 
 
+OFF = "logger enable_checkpointing enable_progress_bar enable_model_summary".split()
+
+
 def trainer_for(module, **options):
-    quiet = (
-        "logger enable_checkpointing enable_progress_bar enable_model_summary".split()
-    )
-    defaults = dict.fromkeys(quiet, False) | {"max_epochs": 1, "accelerator": "cpu"}
     precision = module.config.trainer.precision
-    return pl.Trainer(**{**defaults, "precision": precision, **options})
+    usual = {"max_epochs": 1, "accelerator": "cpu", "precision": precision}
+    return pl.Trainer(**dict.fromkeys(OFF, False) | usual | options)
 
 
 @pytest.fixture(scope="module", autouse=True)
