@@ -34,9 +34,11 @@ def with_what_they_need(names):
         if name.lower() not in found:
             found[name.lower()] = distribution = metadata.distribution(name)
             every = map(Requirement, distribution.requires or [])
-            none = {"extra": ""}
+            no_extra = {"extra": ""}
             wanted += [
-                one.name for one in every if not one.marker or one.marker.evaluate(none)
+                one.name
+                for one in every
+                if not one.marker or one.marker.evaluate(no_extra)
             ]
     return found.values()
 
