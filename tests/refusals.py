@@ -1,14 +1,11 @@
 """How tests read what the code says when it refuses something."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from sweeper.store.errors import UserError
 
 
-def refusal(call: Callable[..., Any], *arguments: Any, **options: Any) -> str:
+def refusal(call, *arguments, **options):
     """Call a function that must raise a UserError of one printable line. Return the line."""
     with pytest.raises(UserError) as caught:
         call(*arguments, **options)

@@ -12,7 +12,6 @@ import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any
 
 import pytest
 
@@ -36,23 +35,27 @@ class Remote:
 
     id: str
     project: str
-    about: dict[str, Any] = field(default_factory=dict)
-    config: dict[str, Any] = field(default_factory=dict)
-    summary: dict[str, Any] = field(default_factory=dict)
-    history: list[dict[str, Any]] = field(default_factory=list)
+    about: dict = field(default_factory=dict)
+    config: dict = field(default_factory=dict)
+    summary: dict = field(default_factory=dict)
+    history: list = field(default_factory=list)
     state: str = "running"
 
 
-class WandbServer:
-    """The server's memory, and its answers. `address` is where it listens."""
+class WandbServer(HTTPServer):
+    """The server: its memory, and its answers. `address` is where it listens."""
 
     def __init__(self):
-        self.address = ""
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.server_port}"
         self.runs = {}
         self.views = {}
         self.artifacts = {}
         self.files = {}
         self.unknown = []
+
+    def handle_error(self, *_):
+        """A client was killed."""
 
     def answer(self, query, variables):
         """The data of a GraphQL answer; None to an operation it does not know."""
@@ -160,9 +163,7 @@ class WandbServer:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """A connection to the server, which `wandb_server` puts in the place of `memory`."""
-
-    memory: WandbServer
+    """A connection to the server."""
 
     def log_message(self, *_):
         pass
@@ -171,19 +172,19 @@ class Handler(BaseHTTPRequestHandler):
         self._reply({})
 
     def do_PUT(self):
-        self.memory.files[self.path.removeprefix("/storage/")] = self._body()
+        self.server.files[self.path.removeprefix("/storage/")] = self._body()
         self._reply({})
 
     def do_POST(self):
         body = self._body()
         if self.path == "/graphql":
             asked = json.loads(body)
-            data = self.memory.answer(asked["query"], asked.get("variables") or {})
+            data = self.server.answer(asked["query"], asked.get("variables") or {})
             self._reply({"data": data}, 400 if data is None else 200)
             return
         if "file_stream" in self.path:
-            run = self.memory.runs[self.path.split("/")[-2]]
-            self.memory.stream(run, json.loads(body))
+            run = self.server.runs[self.path.split("/")[-2]]
+            self.server.stream(run, json.loads(body))
         self._reply({})
 
     def _body(self):
@@ -201,23 +202,17 @@ class Handler(BaseHTTPRequestHandler):
 @contextmanager
 def wandb_server():
     """A server, and this process and those it starts turned to it with a key."""
-    server = WandbServer()
-    handler = type("Handler", (Handler,), {"memory": server})
-    listening = HTTPServer(("127.0.0.1", 0), handler)
-    listening.handle_error = lambda *_: None  # of clients that were killed
-    server.address = f"http://127.0.0.1:{listening.server_port}"
-    thread = threading.Thread(target=listening.serve_forever, daemon=True)
-    thread.start()
-    with pytest.MonkeyPatch.context() as patch:
+    with WandbServer() as server, pytest.MonkeyPatch.context() as patch:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
         patch.setenv("WANDB_BASE_URL", server.address)
         patch.setenv("WANDB_API_KEY", KEY)
         patch.delenv("WANDB_MODE", raising=False)
         for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
             patch.delenv(name)
         yield server
-    listening.shutdown()
-    listening.server_close()
-    thread.join()
+        server.shutdown()
+        thread.join()
     assert not server.unknown, (
         f"the client asks what this server does not know: {server.unknown}"
     )

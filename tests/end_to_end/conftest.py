@@ -9,9 +9,10 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 
 import pytest
+
+from tests.waiting import wait_until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "scancel")
 # cred_expire: Slurm starts a requeued job no earlier than its old credential has expired.
@@ -39,7 +40,7 @@ KillWait=20
 MinJobAge=300
 MessageTimeout=3
 MaxArraySize=16
-SlurmctldPort={ports[0]}
+SlurmctldPort={port}
 SlurmctldPidFile={root}/slurmctld.pid
 SlurmdPidFile={root}/slurmd-%n.pid
 StateSaveLocation={root}/state
@@ -86,9 +87,9 @@ def slurm(tmp_path_factory):
         NODE.format(name=name, host=host, port=port)
         for name, port in zip(NODES, ports, strict=True)
     ]
-    facts = {"root": root, "host": host, "munge": munge}
+    nodes = "\n".join(nodes)
     config.write_text(
-        CONFIG.format(ports=[controller], nodes="\n".join(nodes), **facts)
+        CONFIG.format(root=root, host=host, munge=munge, port=controller, nodes=nodes)
     )
     (root / "gres.conf").write_text("Name=gpu File=/dev/null\n")
     with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
@@ -100,13 +101,11 @@ def slurm(tmp_path_factory):
             stack.callback(_stop, process)
 
         start("munged", "--foreground", "--force", *_munge_files(root, munge))
-        _until(munge.exists, "munge's socket", root)
+        wait_until(munge.exists, f"munge's socket; its log is in {root}")
         start("slurmctld", "-D", "-i")
         for node in NODES:
             start("slurmd", "-D", "-N", node)
-        idle = ["idle"] * len(NODES)
-        command = ("sinfo", "-hN", "-ptest", "-o%T")
-        _until(lambda: _told(*command).split() == idle, "idle nodes", root)
+        wait_until(_idle, f"idle nodes; the logs are in {root}")
         yield
 
 
@@ -120,15 +119,6 @@ def _munge_files(root, munge):
     return [f"--socket={munge}", *options]
 
 
-def _until(condition, what, root):
-    deadline = time.monotonic() + 60
-    while not condition():
-        if time.monotonic() > deadline:
-            logs = "\n".join(path.read_text()[-2000:] for path in root.glob("*.log"))
-            raise AssertionError(f"Slurm has not brought {what}:\n{logs}")
-        time.sleep(0.1)
-
-
 def _stop(process):
     process.terminate()
     try:
@@ -138,8 +128,10 @@ def _stop(process):
         process.wait()
 
 
-def _told(*command):
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+def _idle():
+    command = ("sinfo", "-hN", "-ptest", "-o%T")
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    return told.stdout.split() == ["idle"] * len(NODES)
 
 
 def _free_ports(count):

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.slow
 GRID = "-m name=grid-heads model.heads=2,3 model.head_size=4 trainer.steps=60".split()
 # Local text has no number of generated sentences.
 LOCAL = [word for word in TINY if word != "data.sentences=600"]
+STATUS = ("-m", "sweeper", "status", "--outputs")
 NEEDED = ("torch", "pytorch-lightning", "numpy", "pydantic")  # `bare` adds tokenizers
 FOREIGN = ("hydra", "omegaconf", "rich", "pandas", "matplotlib", "wandb", "datasets")
 
@@ -32,12 +33,14 @@ def with_what_they_need(names):
         name = wanted.pop()
         if name.lower() not in found:
             found[name.lower()] = distribution = metadata.distribution(name)
-            for requirement in map(Requirement, distribution.requires or []):
-                if requirement.marker is None or requirement.marker.evaluate(
-                    {"extra": ""}
-                ):
-                    wanted.append(requirement.name)
-    return list(found.values())
+            every = map(Requirement, distribution.requires or [])
+            no_extra = {"extra": ""}
+            wanted += [
+                one.name
+                for one in every
+                if not one.marker or one.marker.evaluate(no_extra)
+            ]
+    return found.values()
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +76,14 @@ def text(tmp_path):
     return folder
 
 
+def bring_home(there, home, *typed):
+    """Copy the trained runs to the outputs folder `home`. Assert that a sweep trains none again."""
+    shutil.copytree(there, home, dirs_exist_ok=True)
+    trained = attempts(home)
+    python("sweep.py", *typed, *LOCAL, f"paths.outputs={home}")
+    assert attempts(home) == trained
+
+
 def test_runs_killed_twice_on_a_bare_machine_come_back_with_the_bits_of_here(
     bare, text, tmp_path
 ):
@@ -100,15 +111,11 @@ def test_runs_killed_twice_on_a_bare_machine_come_back_with_the_bits_of_here(
     assert not all(numbers(there).values())
     done = python(*train, program=bare, cwd=code)
     assert done.stdout.count("wandb is not installed") == 1
-    status = ("-m", "sweeper", "status", "--outputs", "../..")
-    done = python(*status, program=bare, cwd=code, code=2)
+    done = python(*STATUS, "../..", program=bare, cwd=code, code=2)
     assert "This copy of the code only trains runs" in done.stderr
 
     (tmp_path / "gone").rename(text)
-    shutil.copytree(there, home, dirs_exist_ok=True)
-    trained = attempts(home)
-    python("sweep.py", *typed, *LOCAL, f"paths.outputs={home}")
-    assert attempts(home) == trained
+    bring_home(there, home, *typed)
     assert numbers(home) == numbers(here)
     assert tables(home) == tables(here)
 
@@ -116,8 +123,9 @@ def test_runs_killed_twice_on_a_bare_machine_come_back_with_the_bits_of_here(
 def test_a_machine_that_is_lent_for_a_time_trains_what_it_can(bare, text, tmp_path):
     """The script continues although its tests are skipped or fail, since there is no GPU."""
     home, there = tmp_path / "home", tmp_path / "there"
-    typed = (*GRID, "data=local", f"data.root={text}", *LOCAL, f"paths.outputs={home}")
-    python("sweep.py", *typed, "hydra.sweeper.plan_only=true")
+    typed = (*GRID, "data=local", f"data.root={text}")
+    plan_only = (f"paths.outputs={home}", "hydra.sweeper.plan_only=true")
+    python("sweep.py", *typed, *LOCAL, *plan_only)
     shutil.copytree(home, there)
 
     def lent(seconds, **options):
@@ -128,14 +136,9 @@ def test_a_machine_that_is_lent_for_a_time_trains_what_it_can(bare, text, tmp_pa
     assert over.stdout.count("not started, no time left") == 3
     assert not any(numbers(there).values())
     assert "no GPU torch" in lent(600).stdout
-
-    shutil.copytree(there, home, dirs_exist_ok=True)
-    trained = attempts(home)
-    python("sweep.py", *typed)
-    assert attempts(home) == trained
+    bring_home(there, home, *typed)
 
 
 def test_a_command_that_needs_more_says_so(bare, tmp_path):
-    status = ("-m", "sweeper", "status", "--outputs", tmp_path)
-    done = python(*status, program=bare, code=2)
+    done = python(*STATUS, tmp_path, program=bare, code=2)
     assert done.stderr.startswith("error: rich is missing in ")

@@ -36,7 +36,6 @@ def environment(tmp_path_factory):
     build = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     completed(*pip, "wheel", *build, "--wheel-dir", "wheels", "./headroom", cwd=folder)
     [wheel] = (folder / "wheels").iterdir()
-    assert wheel.name.startswith("headroom_attention-")
     completed(
         *pip, "install", *build, wheel, "./headroom/examples/extension", cwd=folder
     )

@@ -79,18 +79,14 @@ def test_a_loaded_model_measures_what_its_run_recorded(run):
 
 
 def test_attention_is_that_whose_spread_the_run_recorded(run):
-    layers = run.attention()
-    assert [tuple(weights_BHTT.shape) for weights_BHTT in layers] == [
-        (4, 2, 32, 32)
-    ] * 2
-    entropies = []
-    for weights_BHTT in layers:
-        assert torch.allclose(weights_BHTT.sum(-1), torch.ones(4, 2, 32))
-        several_BHT = ((weights_BHTT > 0).sum(-1) > 1).float()
-        entropy_BHT = torch.special.entr(weights_BHTT).sum(-1) * several_BHT
-        entropies.append(entropy_BHT.sum((0, 2)) / several_BHT.sum((0, 2)))
+    weights_LBHTT = torch.stack(run.attention())
+    assert weights_LBHTT.shape == (2, 4, 2, 32, 32)
+    assert torch.allclose(weights_LBHTT.sum(-1), torch.ones(2, 4, 2, 32))
+    several_LBHT = ((weights_LBHTT > 0).sum(-1) > 1).float()
+    entropy_LBHT = torch.special.entr(weights_LBHTT).sum(-1) * several_LBHT
+    entropy_LH = entropy_LBHT.sum((1, 3)) / several_LBHT.sum((1, 3))
     recorded = run.metrics()["test/attention_entropy"]
-    assert torch.stack(entropies).mean().item() == pytest.approx(recorded, rel=1e-5)
+    assert entropy_LH.mean().item() == pytest.approx(recorded, rel=1e-5)
 
 
 def test_what_it_read_can_be_read(run):
@@ -98,7 +94,6 @@ def test_what_it_read_can_be_read(run):
     assert batch["tokens"].shape == (2, 32)
     assert " " in run.tokenizer().decode(batch["tokens"][0].tolist())
     history = run.history()
-    assert list(history["step"]) == [2, 4, 5, 6, 8, 10]
     assert list(history["step"][history["train/loss"].notna()]) == [5, 10]
     assert list(history["step"][history["validation/loss"].notna()]) == [2, 4, 6, 8, 10]
     assert run.config["model"]["heads"] == 2

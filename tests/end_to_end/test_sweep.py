@@ -9,7 +9,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -18,7 +17,8 @@ from sweeper.stages.publish import OWN_GRID
 from sweeper.store.files import publish_json
 from sweeper.store.registry import ROOT
 from sweeper.store.runs import RunStore, State
-from tests.faults.commands import MARK, kill_marked
+from tests.faults.commands import MARK, checkpoints, kill_marked
+from tests.waiting import wait_until
 
 SMALL = (
     "data.sentences=600 task.vocabulary_size=400 task.sequence_length=32 task.batch_tokens=512 "
@@ -82,6 +82,12 @@ def rows(outputs, name):
         return list(csv.DictReader(file))
 
 
+def contents(outputs, *folders):
+    """Return the content of every file in folders of an outputs folder."""
+    paths = [path for folder in folders for path in (outputs / folder).iterdir()]
+    return {path: path.read_bytes() for path in paths}
+
+
 def kill_at_checkpoint(typed, outputs, finished=0, cwd=ROOT):
     """Kill a program and its jobs once there are more than `finished` checkpoints."""
     mark, quiet = secrets.token_hex(8), subprocess.DEVNULL
@@ -89,12 +95,12 @@ def kill_at_checkpoint(typed, outputs, finished=0, cwd=ROOT):
     process = subprocess.Popen(
         typed, cwd=cwd, env=environment, stdout=quiet, stderr=quiet
     )
-    store = RunStore(outputs)
-    deadline = time.monotonic() + 200
-    while sum(len(store.run(run).checkpoints()) for run in store.ids()) <= finished:
-        assert time.monotonic() < deadline, "no checkpoint ever appeared"
+
+    def far_enough():
         assert process.poll() is None, "it ended before it could be killed"
-        time.sleep(0.01)
+        return checkpoints(outputs) > finished
+
+    wait_until(far_enough, "a checkpoint")
     kill_marked(mark)
     process.wait()
 
@@ -152,7 +158,7 @@ HOME=HERE LC_ALL=C LANG=tr_TR.UTF-8 TZ=Pacific/Apia COLUMNS=20 NO_COLOR=1
 def test_no_variable_and_no_user_file_of_a_library_changes_a_result(
     undisturbed, tmp_path
 ):
-    (tmp_path / "sitecustomize.py").write_text("print('Welcome')")
+    (tmp_path / "sitecustomize.py").write_text("print('Welcome'); print(7)")
     (tmp_path / "matplotlibrc").write_text("text.usetex: True\nsavefig.dpi: 7\n")
     (tmp_path / ".gitconfig").write_text("[core")
     (tmp_path / "settings").write_text("[default]\nmode = disabled\n")
@@ -175,29 +181,26 @@ def test_no_variable_and_no_user_file_of_a_library_changes_a_result(
 
 
 def test_tables_and_figures_thrown_away_come_back_to_the_byte(undisturbed):
-    outputs, _ = undisturbed
-    folders = [outputs / "tables", outputs / "figures"]
-    before = {
-        path: path.read_bytes() for folder in folders for path in folder.iterdir()
-    }
+    outputs, folders = undisturbed[0], ("tables", "figures")
+    before = contents(outputs, *folders)
     kinds = {path.suffix for path in before}
     assert kinds == {".csv", ".json", ".pdf", ".png", ".svg", ".drawn"}
     for folder in folders:
-        shutil.rmtree(folder)
+        shutil.rmtree(outputs / folder)
     for verb in ("collect", "draw"):
         assert main([verb, "--outputs", str(outputs)]) == 0
-    assert {p: p.read_bytes() for folder in folders for p in folder.iterdir()} == before
+    assert contents(outputs, *folders) == before
 
 
 def test_the_same_command_again_trains_nothing(undisturbed):
     outputs, _ = undisturbed
     before, tries = numbers(outputs), attempts(outputs)
-    drawn = [path.read_bytes() for path in (outputs / "figures").iterdir()]
+    drawn = contents(outputs, "figures")
     again = sweep(outputs, *GRID, env={"COLUMNS": "0"})
     assert again.stderr == ""
     assert "4 done" in again.stdout
     assert (numbers(outputs), attempts(outputs)) == (before, tries)
-    assert [path.read_bytes() for path in (outputs / "figures").iterdir()] == drawn
+    assert contents(outputs, "figures") == drawn
 
 
 def test_a_sweep_killed_half_way_ends_with_the_numbers_of_an_undisturbed_one(

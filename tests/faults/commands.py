@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,6 +26,7 @@ from sweeper.store.runs import RunStore
 from tests.faults.sweep import Count, compare, kill, living, reference_of
 from tests.twins import PLANTED
 from tests.twins import arguments as twins
+from tests.waiting import wait_until
 
 FAULTY = Path(__file__).with_name("faulty")
 PATIENCE_S = 600.0
@@ -177,11 +179,8 @@ def stops(seed: int) -> Count:
     count = Count("Ctrl-C and SIGTERM to sweep.py", seed)
     ways = itertools.product((signal.SIGINT, signal.SIGTERM), (1, 2))
     for (number, times), command in disturbed(count, GRID, ways):
-        process, store = command.type(), RunStore(command.outputs)
-        deadline = time.monotonic() + PATIENCE_S
-        while not any(store.run(name).checkpoints() for name in store.ids()):
-            assert time.monotonic() < deadline, "no checkpoint appeared"
-            time.sleep(0.02)
+        process = command.type()
+        wait_until(partial(checkpoints, command.outputs), "a checkpoint")
         for _ in range(times):
             process.send_signal(number)
             count.injected += 1
@@ -192,6 +191,12 @@ def stops(seed: int) -> Count:
         )
         count.complaints += command.finish() != 0
     return count
+
+
+def checkpoints(outputs: Path) -> int:
+    """Return the number of checkpoints of all runs."""
+    store = RunStore(outputs)
+    return sum(len(store.run(run).checkpoints()) for run in store.ids())
 
 
 def failing_calls(seed: int) -> Count:
@@ -259,19 +264,16 @@ def verdicts(outputs: Path) -> list[Any]:
     return found
 
 
-def tables(outputs: Path) -> dict[str, str]:
+def tables(outputs: Path) -> dict[str, Any]:
     """Make every table from the records; return them without the columns that hold times."""
     write_tables(outputs, collect(outputs))
-    found = {}
+    found: dict[str, Any] = {}
     for path in sorted((outputs / "tables").iterdir()):
         if path.suffix not in (".csv", ".tex", ".txt"):
             continue
-        text = path.read_text()
-        rows = list(csv.reader(io.StringIO(text)))
+        found[path.name] = text = path.read_text()
+        rows = list(csv.DictReader(io.StringIO(text)))
         if rows and "run" in rows[0]:
-            keep = [
-                i for i, name in enumerate(rows[0]) if name not in CHANGES_WITH_TIME
-            ]
-            text = "\n".join(",".join(row[i] for i in keep) for row in rows)
-        found[path.name] = text
+            timeless = [*rows[0].keys() - CHANGES_WITH_TIME]
+            found[path.name] = [{name: row[name] for name in timeless} for row in rows]
     return found

@@ -81,7 +81,7 @@ def sabotaged(
 
     count.injected += 1
     with small_sweep(setting, count) as (outputs, ids):
-        three = policy(tries=3, equal_failures=0)
+        three = policy(equal_failures=0)
         orchestrate(
             outputs, ids, ForkBackend(sabotage), policy=three, watchdog=watchdog
         )
@@ -89,9 +89,8 @@ def sabotaged(
         words = [
             pair for name in ids for pair in last_words(RunStore(outputs).run(name))
         ]
-        disturbed = [one for one, word in words if word.get("cause") != Cause.DONE]
-        count.hung += not disturbed
-        if not disturbed:
-            return None, ""
-        word = disturbed[0].exit()
-        return (word["cause"] if word else None), disturbed[0].log_path.read_text()
+        for attempt, word in words:
+            if word.get("cause") != Cause.DONE:
+                return word.get("cause"), attempt.log_path.read_text()
+        count.hung += 1
+        return None, ""

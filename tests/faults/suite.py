@@ -16,23 +16,18 @@ def cases(
 ) -> Iterator[tuple[str, Callable[[], Count]]]:
     """Yield the cases with the names for `--only`; the tests run the quick ones."""
     mounts, seed = files.can_mount(), setting.seed
+    fills, seeds, faults = (1, 1, 10) if quick else (4, KILLED_SEEDS, KILLS_PER_SEED)
     yield "flips", partial(files.flipped_checkpoints, setting)
     yield "limit", partial(jobs.file_limit, setting)
     if mounts:
-        yield (
-            "disk",
-            partial(files.full_disk, setting, times=1 if quick else 4, of="bytes"),
-        )
-    for number in range(1 if quick else KILLED_SEEDS):
+        yield "disk", partial(files.full_disk, setting, times=fills, of="bytes")
+    for number in range(seeds):
         other = replace(setting, seed=seed + number)
-        yield (
-            "kills",
-            partial(processes.kills, other, faults=10 if quick else KILLS_PER_SEED),
-        )
+        yield "kills", partial(processes.kills, other, faults=faults)
     if quick:
         return
     if mounts:
-        yield "inodes", partial(files.full_disk, setting, times=4, of="files")
+        yield "inodes", partial(files.full_disk, setting, times=fills, of="files")
     yield "zombies", partial(processes.zombies, setting)
     for orchestrators in (2, 5):
         yield "together", partial(processes.together, setting, orchestrators)
@@ -44,7 +39,4 @@ def cases(
         yield f"commands {name}", partial(commands.kills, seed, line, name)
     yield "rounds", partial(commands.killed_rounds, seed)
     if not mounts:
-        print(
-            "disk full: left out, as this user may not mount",
-            file=sys.stderr,
-        )
+        print("disk full: left out, as this user may not mount", file=sys.stderr)

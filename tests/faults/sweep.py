@@ -136,11 +136,8 @@ def freeze(source: Path, outputs: Path, runs: int) -> list[str]:
     """Write the records of small runs, which differ in their seed, into a new outputs folder."""
     shutil.copytree(source / "data", outputs / "data")
     store = RunStore(outputs)
-    ids = []
-    for seed in range(runs):
-        config = {**SMALL, "seed": seed}
-        ids.append(store.freeze(Record(run_id(config), config)).id)
-    return ids
+    configs = [{**SMALL, "seed": seed} for seed in range(runs)]
+    return [store.freeze(Record(run_id(one), one)).id for one in configs]
 
 
 def compare(count: Count, outputs: Path, reference: Reference) -> None:

@@ -1,6 +1,7 @@
 """Small models and inputs. Every size is a different prime, so that mixed-up axes raise errors."""
 
 import math
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -11,6 +12,10 @@ from sweeper.store.registry import ATTENTION, names
 
 biases = pytest.mark.parametrize("bias", [True, False])
 every_variant = pytest.mark.parametrize("name", names(ATTENTION))
+causal_or_not = pytest.mark.parametrize("causal", [True, False])
+both_precisions = pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-9)], ids=str
+)
 
 DECODER = {
     "vocabulary_size": 23,
@@ -64,15 +69,10 @@ def batch():
 
 @pytest.fixture
 def attended(monkeypatch):
-    """Collect query, key, value and options of each call of scaled_dot_product_attention."""
-    calls, original = [], F.scaled_dot_product_attention
-
-    def spy(query, key, value, **options):
-        calls.append((query, key, value, options))
-        return original(query, key, value, **options)
-
+    """A spy, whose `call_args_list` has each call of scaled_dot_product_attention."""
+    spy = Mock(wraps=F.scaled_dot_product_attention)
     monkeypatch.setattr(F, "scaled_dot_product_attention", spy)
-    return calls
+    return spy
 
 
 def assert_same(actual, expected, tolerance=1e-12):

@@ -5,12 +5,8 @@ from functools import partial
 import pytest
 import torch
 
-from models.attention.collaborative import CollaborativeAttention
-from models.attention.decoupled import DecoupledAttention
-from models.attention.grouped_query import GroupedQueryAttention
-from models.attention.latent import LatentAttention
-from models.attention.multi_head import MultiHeadAttention
 from models.measure import cache_bytes
+from tasks.config.architecture import variant
 from tests.conftest import ROOT
 from tests.models.conftest import decoder
 
@@ -18,16 +14,17 @@ HEADS, SIZE = 6, 4
 
 
 @pytest.mark.parametrize(
-    ("attention", "kept"),
+    ("name", "options", "kept"),
     [
-        (MultiHeadAttention, HEADS * (SIZE + SIZE)),
-        (partial(DecoupledAttention, value_size=7), HEADS * (SIZE + 7)),
-        (partial(CollaborativeAttention, shared_size=11), 11 + HEADS * SIZE),
+        ("multi_head", {}, HEADS * (SIZE + SIZE)),
+        ("decoupled", {"value_size": 7}, HEADS * (SIZE + 7)),
+        ("collaborative", {"shared_size": 11}, 11 + HEADS * SIZE),
     ],
 )
 def test_a_layer_keeps_its_keys_and_values_or_what_they_are_computed_from(
-    attention, kept
+    name, options, kept
 ):
+    attention = partial(variant(name), **options)
     model = decoder(heads=HEADS, head_size=SIZE, attention=attention)
     two_bytes = 2 * kept * len(model.blocks)
     assert cache_bytes(model) == {"cache_bytes_per_token": two_bytes}
@@ -54,9 +51,9 @@ def test_width_and_cache_of_published_decoders_are_those_of_our_layers():
         with torch.device("meta"):
             if latent := shared.partition("latent ")[2]:
                 rotary = {"latent_size": int(latent), "rotary_size": int(turned)}
-                layer = LatentAttention(*sizes, **rotary)
+                layer = variant("latent")(*sizes, **rotary)
             else:
-                layer = GroupedQueryAttention(*sizes, key_value_heads=int(shared))
+                layer = variant("grouped_query")(*sizes, key_value_heads=int(shared))
         assert (
             width == f"{int(heads) * (int(own) + int(turned or 0)) / int(size):.2f}"
         ), name

@@ -67,15 +67,11 @@ def test_dropout_acts_at_four_places_in_training_and_nowhere_else():
     row = pack(5, 7)
     model = decoder(dropout=0.3)
     assert torch.equal(model(*row), model(*row))
-    parts = {
-        "embedding": model.dropout,
-        "branches": model.blocks[0].dropout,
-        "activations": model.blocks[0].feed_forward.dropout,
-        "attention": model.blocks[0].attention,
-    }
-    for name, part in parts.items():
+    block = model.blocks[0]
+    activations = block.feed_forward.dropout
+    for part in (model.dropout, block.dropout, activations, block.attention):
         part.train()
-        assert not torch.equal(model(*row), model(*row)), name
+        assert not torch.equal(model(*row), model(*row)), part
         part.eval()
 
 

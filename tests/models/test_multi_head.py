@@ -106,7 +106,7 @@ def test_normalised_queries_and_keys_have_the_scales_that_they_learned(attended)
     nn.init.constant_(attention.norm.query, 3.0)
     nn.init.constant_(attention.norm.key, 0.5)
     attention(1000 * normal(B, T, D))
-    [(query, key, _, _)] = attended
+    [((query, key, _), _)] = attended.call_args_list
     for one, scale in ((query, 3.0), (key, 0.5)):
         rms_BHT = one.square().mean(-1).sqrt()
         torch.testing.assert_close(

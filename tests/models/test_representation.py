@@ -5,7 +5,7 @@ import torch
 
 from models.attention.multi_head import MultiHeadAttention
 from models.context_heads import ContextHeads
-from tests.models.conftest import assert_same, normal
+from tests.models.conftest import assert_same, causal_or_not, normal
 from tests.models.theorem_1 import (
     context,
     impossible_example,
@@ -16,7 +16,6 @@ from tests.models.theorem_1 import (
 
 EXACT = 1e-9
 lengths = pytest.mark.parametrize("length", [2, 3, 5, 7, 11, 13])
-masks = pytest.mark.parametrize("causal", [True, False])
 
 
 def _context(length, *, causal=False, logits_NN=None):
@@ -69,7 +68,7 @@ def test_the_papers_impossible_example_is_out_of_reach_of_any_projections(size, 
         assert wanted_NN.tolist() == [[0.5, 0.75], [0.5, 0.25]]
 
 
-@masks
+@causal_or_not
 @lengths
 def test_the_smallest_head_forms_a_generic_context(length, causal):
     x_DN, wanted_NN = normal(length + 2, length), _context(length, causal=causal)
@@ -81,7 +80,7 @@ def test_the_smallest_head_forms_a_generic_context(length, causal):
         assert_same(context(*weights, x_DN, causal=causal), wanted_NN, EXACT)
 
 
-@masks
+@causal_or_not
 @pytest.mark.parametrize("head_size", [1, 2, 3])
 def test_a_context_that_a_head_formed_takes_a_head_of_that_size(head_size, causal):
     size, length = 17, 11
@@ -92,7 +91,7 @@ def test_a_context_that_a_head_formed_takes_a_head_of_that_size(head_size, causa
     assert_same(context(*weights, x_DN, causal=causal), formed_NN, EXACT)
 
 
-@masks
+@causal_or_not
 @lengths
 def test_looking_at_oneself_takes_the_largest_head_and_at_all_alike_none(
     length, causal
@@ -105,7 +104,7 @@ def test_looking_at_oneself_takes_the_largest_head_and_at_all_alike_none(
     assert smallest_head_size(alike_NN, causal=causal) == 0
 
 
-@masks
+@causal_or_not
 def test_heads_of_many_problems_form_what_each_forms_alone(causal):
     problems, size, length, head_size = 3, 13, 7, 5
     heads = ContextHeads(problems, size, head_size).double()

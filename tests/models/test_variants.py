@@ -39,13 +39,13 @@ def test_dropout_is_for_training_only(name):
 
 def _seen(attention, attended):
     """Return the sizes of queries, keys and values, the output and the gradients."""
-    attended.clear()
+    attended.reset_mock()
     attention.zero_grad()
     torch.manual_seed(1)
     x_BTD, weights_BTD = _inputs(), normal(B, T, D)
     output_BTD = attention(x_BTD, causal_mask(B, T))
     (output_BTD * weights_BTD).sum().backward()
-    [(*qkv, _)] = attended
+    [(qkv, _)] = attended.call_args_list
     gradients = {name: one.grad for name, one in attention.named_parameters()}
     return [one.shape[-1] for one in qkv], output_BTD, {**gradients, "x": x_BTD.grad}
 
@@ -72,5 +72,5 @@ def test_every_parameter_has_a_gradient_which_zeros_added_for_a_gpu_do_not_chang
 def test_under_autocast_attention_is_in_half_precision(name, bias, attended):
     with torch.autocast("cpu", torch.bfloat16):
         _build(name, bias=bias).float()(_inputs().float(), causal_mask(B, T))
-    [(*qkv, _)] = attended
+    [(qkv, _)] = attended.call_args_list
     assert [one.dtype for one in qkv] == [torch.bfloat16] * 3

@@ -6,7 +6,6 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-import torch
 
 from tests.tasks.jobs import ended, science
 from tests.tasks.small import prepared_folder
@@ -14,13 +13,9 @@ from tests.tasks.small import prepared_folder
 
 @pytest.fixture(scope="session")
 def _ready_to_fork():
-    """Use one thread, and import the modules of jobs before tests fork, like the size server."""
+    """Import the modules of jobs before tests fork, like the size server."""
     for name in ("torch._dynamo", "omegaconf", "tasks.training.job"):
         importlib.import_module(name)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")

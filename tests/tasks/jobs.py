@@ -71,7 +71,6 @@ def run_job(run: Run, sabotage: Callable[[], None] = lambda: None) -> int:
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    log = run.outputs / "terminal.txt"
     with warnings.catch_warnings():
         # Python >= 3.12 warns if libraries have left threads running.
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -86,7 +85,7 @@ def run_job(run: Run, sabotage: Callable[[], None] = lambda: None) -> int:
             sabotage()
             return train.main(str(run.path))
 
-        become_job(work, log=str(log))
+        become_job(work, log=str(run.outputs / "terminal.txt"))
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
@@ -166,7 +165,7 @@ def last_words(run: Run) -> list[tuple[Attempt, dict[str, Any]]]:
     """Return pairs (attempt, content of exit.json). A finished attempt has the cause DONE."""
     result = run.result()
     finished = result and result.attempt
-    done = {"cause": Cause.DONE, "message": ""}
+    done = {"cause": Cause.DONE}
     return [
         (one, done if one.number == finished else one.exit() or {})
         for one in run.attempts()

@@ -10,13 +10,13 @@ _ENCODER = """
 model.layers=2 model.embedding_size=17 model.heads=3 model.head_size=5 model.feedforward_size=23
 model.positions=71 model.initializer_range=0.1
 """
-_FINE_TUNED = {"optimizer.schedule": "linear", "trainer.steps": 7}
+_FINE_TUNED = "optimizer.learning_rate=0.02 optimizer.warmup_steps=5 trainer.steps=7"
 
 
-def _sections(*typed, of=("task", "model")):
-    """Compose a config from these overrides, and return its sections that `of` names."""
+def _sections(*typed):
+    """Compose a config from these overrides, and return its sections that tasks change."""
     made = composed(" ".join(typed))
-    return {name: made[name] for name in of}
+    return {name: made[name] for name in ("task", "model", "optimizer", "trainer")}
 
 
 PRETRAINING = _sections(
@@ -26,30 +26,25 @@ PRETRAINING = _sections(
     "optimizer.learning_rate=0.01 optimizer.warmup_steps=3",
     _PIECES,
     _ENCODER,
-    of=("task", "model", "optimizer"),
 )
-MNLI = {
-    **_sections(
-        "task=mnli task.sequence_length=37 task.batch_tokens=185", _PIECES, _ENCODER
-    ),
-    **_FINE_TUNED,
-}
-SQUAD = {
-    **_sections(
-        "task=squad task.sequence_length=29 task.batch_tokens=145 task.question_length=13",
-        "task.stride=7 task.candidates=19 task.answer_length=11",
-        _PIECES,
-        _ENCODER,
-    ),
-    **_FINE_TUNED,
-}
-REPRESENTATION = {
-    **_sections(
-        "task=representation task.sequence_length=5 task.problems_per_run=11",
-        "model.embedding_size=7 model.head_size=3",
-    ),
-    "trainer.precision": "64-true",
-}
+MNLI = _sections(
+    "task=mnli task.sequence_length=37 task.batch_tokens=185",
+    _PIECES,
+    _ENCODER,
+    _FINE_TUNED,
+)
+SQUAD = _sections(
+    "task=squad task.sequence_length=29 task.batch_tokens=145 task.question_length=13",
+    "task.stride=7 task.candidates=19 task.answer_length=11",
+    _PIECES,
+    _ENCODER,
+    _FINE_TUNED,
+)
+REPRESENTATION = _sections(
+    "task=representation task.sequence_length=5 task.problems_per_run=11",
+    "model.embedding_size=7 model.head_size=3",
+    "optimizer.warmup_steps=5 trainer.precision=64-true",
+)
 SMALL = {
     "lm1b": {},
     "pretraining": PRETRAINING,

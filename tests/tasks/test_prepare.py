@@ -55,9 +55,13 @@ def test_preparing_again_changes_nothing_and_elsewhere_gives_the_same_bytes(
     of, tmp_path
 ):
     changes, outputs, folder = of
-    times = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+    def times():
+        return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+    before = times()
     assert prepared_folder(outputs, changes) == folder
-    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == times
+    assert times() == before
     again = prepared_folder(tmp_path, changes)
     found, expected = (
         {path.relative_to(one): path.read_bytes() for path in files(one)}

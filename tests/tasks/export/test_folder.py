@@ -54,10 +54,8 @@ def test_transformers_loads_it_and_computes_the_same(tmp_path, capsys, name):
     def read(name):
         return json.loads((folder / name).read_text())
 
-    about, pieces = (
-        read("tokenizer_config.json"),
-        read("tokenizer.json")["model"]["vocab"],
-    )
+    about = read("tokenizer_config.json")
+    pieces = read("tokenizer.json")["model"]["vocab"]
     bert = name.startswith("Bert")
     assert ("token_type_ids" in about.get("model_input_names", ())) == bert
     marks = [pieces.get(about.get(f"{key}_token")) for key in ("bos", "eos", "mask")]

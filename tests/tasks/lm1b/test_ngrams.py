@@ -71,7 +71,6 @@ def test_they_are_equal_to_a_slow_implementation(changes, shared):
     expected = slow(data, Shuffled(most, 0).stretch(0, seen))
     found = ngrams.perplexities(data, seen)
     assert found == pytest.approx(expected, rel=1e-9, abs=0)
-    assert found["test/unigram_perplexity"] > found["test/bigram_perplexity"]
 
 
 def test_runs_share_them_and_a_changed_file_is_one_sentence(shared):

@@ -51,7 +51,7 @@ def _tabbed(*rows):
 TXT_ROW, GLUE_ROW = (
     [OFFICIAL.get(column, "x") for column in columns] for columns in (TXT, GLUE)
 )
-WINDOWS = [line + b"\r" for line in _tabbed(GLUE, GLUE_ROW)]
+WINDOWS = b"\r\n".join(_tabbed(GLUE, GLUE_ROW))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ WINDOWS = [line + b"\r" for line in _tabbed(GLUE, GLUE_ROW)]
         ("train.txt", _tabbed(TXT, TXT_ROW)),
         ("train.tsv", _tabbed(GLUE, GLUE_ROW)),
         # A byte order mark.
-        ("train.tsv", [b"\xef\xbb\xbf" + WINDOWS[0], *WINDOWS[1:]]),
+        ("train.tsv", [b"\xef\xbb\xbf" + WINDOWS + b"\r"]),
     ],
 )
 def test_each_official_form_gives_the_same_pair(tmp_path, name, lines):
@@ -146,8 +146,6 @@ def test_a_split_is_evaluated_whole_and_words_alone_tell_little(shared):
     labels = [batch["labels"] for batch in task.data.batches("test")]
     assert sum(map(len, labels)) == len(task.data.splits["test"]) == 127
     metrics = evaluated(task)
-    baselines = {"test/majority_accuracy", "test/bag_of_words_accuracy"}
-    assert set(metrics) == {*task.measured, *baselines}
     assert metrics["test/majority_accuracy"] == pytest.approx(1 / 3, abs=0.01)
     assert metrics["test/bag_of_words_accuracy"] < 0.45
     validation = evaluated(task, "validation")
@@ -167,8 +165,7 @@ def test_the_names_of_classes_of_the_hub_are_facts_of_the_data_and_of_its_export
     task = opened(tmp_path, {**MNLI, **standard, **on_hub})
     labels = task.data.facts["labels"]
     assert labels == names
-    state = task.model.state_dict()
-    found = encoder_config(task.config.model, "mnli", state, labels)
+    found = encoder_config(task.config.model, "mnli", task.model.state_dict(), labels)
     assert found["label2id"] == {"contradiction": 0, "entailment": 1, "neutral": 2}
 
 

@@ -74,10 +74,6 @@ BREACHES = {
         {"signature": "self, embedding_size, heads, head_size"},
         "Variant(embedding_siz",
     ),
-    "two sizes": (
-        {"signature": "self, heads, head_size, *, bias, dropout"},
-        "Variant(embedding_s",
-    ),
     "untyped": (
         {"signature": f"{SIGNATURE}, rank=3"},
         "a type annotation for its option rank",

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from tasks.size_server.sizes import size
 from tests.conftest import ROOT
 from tests.tasks.jobs import config, freeze, log_of, science
 from tests.tasks.small import local
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +43,7 @@ def open_pipes(pid):
 
 def pid_of(run):
     """Wait until a job has started, and return its process id."""
-    deadline = time.monotonic() + 60
-    while not (run.path / "attempts" / "0001" / "log.txt").exists():
-        assert time.monotonic() < deadline, "the job never began"
-        time.sleep(0.01)
+    wait_until((run.path / "attempts" / "0001" / "log.txt").exists, "a job's log")
     return run.attempts()[0].info()["pid"]
 
 
@@ -127,12 +124,3 @@ def test_when_nobody_listens_any_more_it_ends_with_its_last_job(tmp_path):
     for run in runs:
         (folder,) = [path for path in (run.outputs / "data").iterdir() if path.is_dir()]
         assert (folder / "test" / "rows.json").exists()
-
-
-def test_text_that_the_interpreter_prints_at_its_start_is_no_answer(
-    tmp_path, monkeypatch
-):
-    (tmp_path / "sitecustomize.py").write_text("print('Welcome'); print(7)")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with closing(SizeServer()) as server:
-        assert "error" not in ask(server, op="preload")

@@ -30,24 +30,31 @@ def test_it_counts_what_training_would_train(tied):
     model = module_of(parse(tree)).model
     assert counted["params_total"] == sum(p.numel() for p in model.parameters())
     assert counted["params_embedding"] == 307 * 17 * (1 if tied else 2)
-    assert (counted["head_size"], counted["width"]) == (5, 15)
-
-
-def test_heads_of_several_sizes_have_a_width_and_no_head_size():
-    found = size(config({"model.head_size": [[2, 3, 5], 7]}))
-    assert "head_size" not in found
-    assert found["width"] == (2 + 3 + 5 + 3 * 7) / 2
-
-
-@pytest.mark.parametrize("head_size", [5, [5, 7]])
-def test_the_width_of_latent_attention_has_the_rotary_part_of_each_head(head_size):
-    latent = {"name": "latent", "latent_size": 12, "rotary_size": 4}
-    wide = size(config({"model.head_size": head_size}))["width"]
-    found = size(config({"model.head_size": head_size, "model.attention": latent}))
-    assert found["width"] == wide + 3 * 4
 
 
 LATENT = {"name": "latent", "latent_size": 12, "query_latent_size": 7, "value_size": 5}
+
+
+TURNED = {"model.attention": {**LATENT, "rotary_size": 4}}
+
+
+@pytest.mark.parametrize(
+    ("head_size", "changes", "width"),
+    [
+        (5, {}, 15),
+        ([[2, 3, 5], 7], {}, (2 + 3 + 5 + 3 * 7) / 2),
+        (5, TURNED, 15 + 3 * 4),  # with the rotary part of each head
+        ([5, 7], TURNED, 18 + 3 * 4),
+    ],
+)
+def test_width_is_a_mean_over_layers_and_several_sizes_are_no_head_size(
+    head_size, changes, width
+):
+    found = size(config({"model.head_size": head_size, **changes}))
+    assert found["width"] == width
+    assert found.get("head_size") == (5 if head_size == 5 else None)
+
+
 # Every task on text, and every variant with its own formula for counts.
 CASES = [
     ("lm1b", LATENT),

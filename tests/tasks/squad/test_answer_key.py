@@ -17,10 +17,7 @@ def test_windows_are_those_of_run_squad(length, room, stride):
         if start + size == length:
             break
         start += min(size, stride)
-    found = windows(length, room, stride)
-    assert found == expected
-    seen = {piece for first, size in found for piece in range(first, first + size)}
-    assert seen == set(range(length))
+    assert windows(length, room, stride) == expected
 
 
 @given(st.integers(1, 120), st.integers(1, 40), st.integers(1, 40))
@@ -30,14 +27,12 @@ def test_a_piece_is_at_home_where_run_squad_says_it_has_most_context(
     cut = windows(length, room, stride)
     expected = []
     for piece in range(length):
-        best, expected_window = None, None
-        for number, (first, size) in enumerate(cut):
-            if not first <= piece < first + size:
-                continue
-            score = min(piece - first, first + size - 1 - piece) + 0.01 * size
-            if best is None or score > best:
-                best, expected_window = score, number
-        expected.append(expected_window)
+        scores = {
+            number: min(piece - first, first + size - 1 - piece) + 0.01 * size
+            for number, (first, size) in enumerate(cut)
+            if first <= piece < first + size
+        }
+        expected.append(max(scores, key=scores.get))  # the first of equal ones
     assert best_windows(cut, length).tolist() == expected
 
 
@@ -76,9 +71,7 @@ def test_the_span_is_the_first_of_run_squads_list(
         for last in best_indexes(ends)
         if may_start[first] and may_end[last] and 0 <= last - first < longest
     ]
-    expected = (
-        sorted(found, key=lambda span: span.score, reverse=True)[0] if found else None
-    )
+    expected = max(found, key=lambda span: span.score, default=None)
     actual = best_span(
         np.array(starts),
         np.array(ends),

@@ -30,27 +30,21 @@ def everything(splits):
     return [line for lines in splits.values() for line in lines]
 
 
-def read(data):
-    corpus = Corpus(*CORPORA.texts(data, Path("unused")))
+def read(data, **options):
+    """Return the kept lines of each split, and the counts of all lines."""
+    corpus = Corpus(*CORPORA.texts(data, Path("unused")), **options)
     counts = {split: Counts() for split in SPLITS}
-    return divided(corpus, counts), counts
-
-
-def divided(corpus, counts=None):
-    """Return the kept lines of each split. Add all lines to `counts`."""
-    counts = counts or {split: Counts() for split in SPLITS}
     splits = {split: [] for split in SPLITS}
     for split, line in corpus.lines():
         if counts[split].add(line):
             splits[split].append(line.text)
-    return splits
+    return splits, counts
 
 
 OFFICIAL = "1-billion-word-language-modeling-benchmark-r13output/"
-TRAIN = OFFICIAL + "training-monolingual.tokenized.shuffled/news.en-00001-of-00100"
-TEST = (
-    OFFICIAL + "heldout-monolingual.tokenized.shuffled/news.en.heldout-00000-of-00050"
-)
+SHUFFLED = "monolingual.tokenized.shuffled/news.en"
+TRAIN = f"{OFFICIAL}training-{SHUFFLED}-00001-of-00100"
+TEST = f"{OFFICIAL}heldout-{SHUFFLED}.heldout-00000-of-00050"
 
 
 def test_a_folder_is_divided_without_loss_or_overlap(tmp_path):
@@ -69,8 +63,7 @@ def test_a_block_that_begins_with_an_empty_line_is_divided_by_its_first_text(tmp
     lines = sentences(7000)
     # Blocks of 10 begin with an empty line.
     spaced = [one for line in lines for one in ("", line)]
-    texts = CORPORA.texts(local(write(tmp_path, {"book.txt": spaced})), tmp_path)
-    found = divided(Corpus(*texts, together=10))
+    found, _ = read(local(write(tmp_path, {"book.txt": spaced})), together=10)
     assert sorted(everything(found)) == sorted(lines)
     assert all(found.values())
     for own in found.values():

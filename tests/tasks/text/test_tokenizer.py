@@ -4,8 +4,6 @@ import itertools
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tasks.synthetic.samples import World
 from tasks.synthetic.samples import sentences as generated
@@ -22,6 +20,7 @@ from tasks.text.tokenizer import (
     train_wordpiece,
 )
 from tests.refusals import refusal
+from tests.tasks.text.test_source import any_text
 
 
 @pytest.mark.parametrize(
@@ -71,7 +70,7 @@ LINES = list(itertools.islice(generated(World(7, 113)), 600))
 BPE = train_bpe(LINES, 499)
 
 
-@given(st.text(st.characters(exclude_categories=[])))
+@any_text
 def test_decoding_gives_back_every_text(text):
     text = read_line(text.encode("utf-8", "surrogatepass")).text
     assert BPE.decode(pieces_of(BPE, [text])[0], skip_special_tokens=False) == text

@@ -2,10 +2,9 @@
 
 import errno
 import math
-import os
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -35,51 +34,33 @@ def test_the_cause_of_a_failure_is_told_apart(action, cause, outputs):
     assert cause in (outputs / "terminal.txt").read_text()
 
 
-@pytest.mark.parametrize(
-    ("message", "cause"),
-    [
-        (
-            "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
-            "gpu",
-        ),
-        (
-            "cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate`",
-            "gpu",
-        ),
-        (
-            "NCCL error, unhandled cuda error. Last error:\nCuda failure 2 'out of memory'",
-            "gpu",
-        ),
-        (
-            "NCCL error, unhandled cuda error. Last error:\nCuda failure 'out of memory'",
-            "gpu",
-        ),
-        (
-            "NCCL error, unhandled cuda error. Last error:\nCuda failure 217 'peer access'",
-            None,
-        ),
-        ("std::bad_alloc", "host"),
-    ],
-)
-def test_what_libraries_say_when_memory_is_out(message, cause):
-    error = RuntimeError("step 3")
-    error.__cause__ = RuntimeError(message)  # libraries often wrap the first error
-    expected = Cause(f"out_of_{cause}_memory") if cause else Cause.CRASH
-    assert cause_of(error, reading_data=False) is expected
+GPU, HOST = Cause.OUT_OF_GPU_MEMORY, Cause.OUT_OF_HOST_MEMORY
+NCCL = "NCCL error, unhandled cuda error. Last error:\nCuda failure"
+SAID = {
+    "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`": GPU,
+    "cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate`": GPU,
+    f"{NCCL} 2 'out of memory'": GPU,
+    f"{NCCL} 'out of memory'": GPU,
+    f"{NCCL} 217 'peer access'": Cause.CRASH,
+    "std::bad_alloc": HOST,
+}
 
 
 @pytest.mark.parametrize(
     ("error", "cause"),
     [
+        *((RuntimeError(words), cause) for words, cause in SAID.items()),
         (OSError(errno.ENOSPC, "full"), Cause.DISK_FULL),
-        (OSError(errno.ENOMEM, "none left"), Cause.OUT_OF_HOST_MEMORY),
-        (MemoryError(), Cause.OUT_OF_HOST_MEMORY),
-        (torch.OutOfMemoryError(), Cause.OUT_OF_GPU_MEMORY),
+        (OSError(errno.ENOMEM, "none left"), HOST),
+        (MemoryError(), HOST),
+        (torch.OutOfMemoryError(), GPU),
         (KeyError("MemoryErrorHandler"), Cause.CRASH),
     ],
 )
-def test_types_and_numbers_of_errors_tell_the_cause(error, cause):
-    assert cause_of(error, reading_data=False) is cause
+def test_words_types_and_numbers_of_errors_tell_the_cause(error, cause):
+    wrapper = RuntimeError("step 3")
+    wrapper.__cause__ = error  # libraries often wrap the first error
+    assert cause_of(wrapper, reading_data=False) is cause
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf], ids=str)
@@ -106,17 +87,8 @@ def test_a_loss_that_is_no_number_stops_the_run_within_a_row(value, outputs):
 def test_a_full_disk_keeps_the_last_checkpoint_and_later_the_run_ends_the_same(
     outputs, undisturbed
 ):
-    @contextmanager
-    def full(path, **_):
-        descriptor = os.open("/dev/full", os.O_WRONLY)
-        yield descriptor
-        os.close(descriptor)
-
-    def fill():
-        original = checkpoint.new_file
-        files = iter([original] * 2)
-        checkpoint.new_file = lambda path: next(files, full)(path)
-
+    full = Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+    fill = partial(at_call, checkpoint, "write_all", 3, full)
     run = ended(outputs, sabotage=fill, code=1)
     assert last_word(run)["cause"] == "disk_full"
     newest, _ = run.checkpoints()

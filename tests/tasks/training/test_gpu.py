@@ -17,8 +17,7 @@ from models.attention._fused import attended
 from models.mask import attention_mask
 from sweeper.store.attempts import Cause
 from sweeper.store.files import publish_json
-from sweeper.store.records import Record
-from sweeper.store.runs import RunStore, State
+from sweeper.store.runs import State
 from tasks.training import distributed, machine
 from tasks.training.captured import CapturedSteps
 from tasks.training.job import INTERRUPTED
@@ -26,7 +25,6 @@ from tasks.training.steps import Steps, fabric_for
 from tests.conftest import ROOT
 from tests.tasks.jobs import (
     assert_alike,
-    config,
     ended,
     freeze,
     last_word,
@@ -35,6 +33,7 @@ from tests.tasks.jobs import (
     science,
 )
 from tests.tasks.small import SMALL, opened
+from tests.waiting import wait_until
 
 GPU = {"trainer.accelerator": "gpu", "trainer.precision": "bf16-mixed"}
 on_text = pytest.mark.parametrize("name", ["lm1b", "pretraining", "mnli", "squad"])
@@ -43,10 +42,8 @@ on_text = pytest.mark.parametrize("name", ["lm1b", "pretraining", "mnli", "squad
 def started(run, variables=()):
     """Start a job in a new process, because a forked one may be unable to use CUDA."""
     command = [sys.executable, "-m", "tasks.train", str(run.path)]
-    environment = {**os.environ, **dict(variables)}
-    return subprocess.Popen(
-        command, cwd=ROOT, stderr=subprocess.DEVNULL, env=environment
-    )
+    variables = os.environ | dict(variables)
+    return subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, env=variables)
 
 
 def trained(outputs, name, changes):
@@ -103,7 +100,6 @@ def test_a_run_that_is_stopped_there_continues_with_the_same_bits(name, outputs)
 def test_a_step_that_cannot_be_recorded_is_taken_plainly(spoiler, shared, capfd):
     machine.compute_repeatably("cuda")
     changes = {**GPU, "trainer.precision": "32-true"}
-    called = itertools.count()
 
     def spoil(module, inputs, output):
         factor = output.amax().item() if spoiler == "a wait" else float(next(called))
@@ -188,8 +184,7 @@ def test_a_run_that_is_stopped_continues_on_any_number_of_devices(tmp_path):
     changes = {"model.dropout": 0.0, "trainer.steps": 61}
     alone, codes = ended(tmp_path, changes, "one"), []
     for devices in (2, 1, 2):
-        moved = config({**changes, "trainer.devices": devices})
-        run = RunStore(tmp_path).freeze(Record("moved", moved))
+        run = freeze(tmp_path, {**changes, "trainer.devices": devices}, "moved")
         process, before = started(run), run.checkpoints()[:1]
         if len(codes) < 2:
             wait_for_a_checkpoint(run, process, before)
@@ -239,10 +234,7 @@ def test_the_ranks_of_a_job_that_is_killed_stop_and_can_be_continued(tmp_path):
     process.kill()
     process.wait()
     [attempt] = run.attempts()
-    until = time.monotonic() + 100
-    while attempt.exit() is None:
-        assert time.monotonic() < until
-        time.sleep(0.1)
+    wait_until(attempt.exit, "the end of the ranks")
     assert attempt.exit()["cause"] == "interrupted"
     assert run.checkpoints()
 

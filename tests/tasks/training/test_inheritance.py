@@ -11,7 +11,7 @@ from models.attention.collaborative import CollaborativeAttention
 from models.attention.multi_head import MultiHeadAttention
 from models.transformer import Decoder, Encoder
 from tasks.inheritance import adapted
-from tests.models.conftest import DECODER, decoder, pack
+from tests.models.conftest import DECODER, both_precisions, decoder, pack
 from tests.refusals import refusal
 from tests.tasks.jobs import ended, science
 
@@ -34,9 +34,7 @@ def _inputs(kind):
 
 
 @pytest.mark.parametrize("kind", [Decoder, Encoder])
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-9)], ids=str
-)
+@both_precisions
 def test_of_full_size_the_outputs_are_those_of_the_original(kind, dtype, tolerance):
     original = kind(**DECODER).to(dtype).eval()
     # With small weights, attention would be nearly uniform.

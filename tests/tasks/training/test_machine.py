@@ -3,6 +3,7 @@
 import gc
 import math
 import resource
+import shutil
 import subprocess
 import sys
 
@@ -87,17 +88,16 @@ def test_what_a_block_leaves_is_never_looked_at_by_the_garbage_collector():
     gc.unfreeze()
 
 
-VARIANT = """
-from models.attention.multi_head import MultiHeadAttention
-class Mine(MultiHeadAttention): ...
-"""
-
-
 def test_the_package_of_an_attention_is_recorded(installed):
-    installed("mine", VARIANT, {"headroom.attention": "mine = mine"})
+    installed("mine", "", {"headroom.attention": "mine = mine"})
     named = config({"model.attention": {"name": "mine"}})
     [made] = machine.code_of(named)["packages"]
     assert (made["package"], made["version"]) == ("mine", "1.2.3")
+
+
+def pinned(run, program):
+    """Return the job of a run under a copy of the code, as it is now."""
+    return Place(str(run.path), str(pin(run.outputs, Code.read(program), [])))
 
 
 def recorded(run):
@@ -110,18 +110,14 @@ def recorded(run):
 def test_a_job_that_waited_while_the_code_was_edited_computes_what_it_would_have(
     outputs, tmp_path
 ):
-    program = tmp_path / "program"
-    for name, source in Code.read().files.items():
-        path = program / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(source)
+    program = shutil.copytree(pin(outputs, Code.read(), []), tmp_path / "program")
     undisturbed, waited, later = (
         freeze(outputs, {}, name) for name in ("one", "two", "three")
     )
-    first = Place(str(waited.path), str(pin(outputs, Code.read(program), [])))
+    first = pinned(waited, program)
     path = program / "models" / "initialisation.py"
     path.write_text(path.read_text().replace("xavier_uniform_", "xavier_normal_"))
-    second = Place(str(later.path), str(pin(outputs, Code.read(program), [])))
+    second = pinned(later, program)
     assert (run_job(undisturbed), first.work(), second.work()) == (0, 0, 0)
     assert science(waited) == science(undisturbed)
     assert differing([recorded(waited), recorded(undisturbed)]) == []

@@ -66,8 +66,7 @@ def test_a_batch_of_three_rows_has_three_parts_at_most_and_may_fit_elsewhere(sha
     run = freeze(shared, {**STILL, "trainer.steps": 1}, "rows")
     publish_json(run.path / "micro_batches.json", {"micro_batches": 8})
     assert run_job(run, out_of_memory(1)) == 1
-    word = last_word(run)
-    assert word["cause"] == "out_of_gpu_memory"
+    assert last_word(run)["cause"] == "out_of_gpu_memory"
     assert run.halve_micro_batches(run.attempts()[-1]) == 0
     assert run_job(run) == 0
     assert run.result().micro_batches == 3

@@ -10,8 +10,6 @@ from tasks.optimizers import adamw
 from tasks.training.steps import fabric_for
 from tests.tasks.small import made
 
-RISE = [0.02, 0.04, 0.06, 0.08, 0.1]
-
 
 def rates(schedule, steps, warmup):
     changes = {
@@ -32,25 +30,24 @@ def test_rsqrt_peaks_at_a_thousandth_after_ten_thousand_steps():
     assert found[-1] == pytest.approx(2e-4)
 
 
-def test_linear_rises_to_its_peak_and_falls_to_nothing_after_the_last_step():
-    found = rates("linear", 23, 5)
-    falls = [0.1 * n / 19 for n in range(18, 0, -1)]
-    assert found == pytest.approx([*RISE, *falls])
-
-
-def test_cosine_rises_to_its_peak_and_falls_along_half_a_wave():
-    found = rates("cosine", 23, 5)
-    falls = [0.05 * (1 + math.cos(math.pi * n / 19)) for n in range(1, 19)]
-    assert found == pytest.approx([*RISE, *falls])
-
-
-def test_bert_falls_from_the_first_step_and_its_warm_up_takes_the_place_of_the_beginning():
+RISE = [0.02, 0.04, 0.06, 0.08, 0.1]
+FALLING = {
+    "linear": [*RISE, *(0.1 * n / 19 for n in range(18, 0, -1))],
+    "cosine": [
+        *RISE,
+        *(0.05 + 0.05 * math.cos(math.pi * n / 19) for n in range(1, 19)),
+    ],
     # In optimization.py of google-research/bert, global_step is 0 at the first step. The rate is
     # rate * global_step / warmup during the warm-up, and then
     # polynomial_decay(rate, global_step, steps, end=0, power=1).
-    found = rates("bert", 20, 5)
-    falls = [0.1 * (1 - done / 20) for done in range(5, 20)]
-    assert found == pytest.approx([0.0, 0.02, 0.04, 0.06, 0.08, *falls])
+    "bert": [0.0, *RISE[:-1], *(0.1 * (1 - done / 20) for done in range(5, 20))],
+}
+
+
+@pytest.mark.parametrize("schedule", FALLING)
+def test_a_rate_rises_to_its_peak_and_falls_to_nothing_after_the_last_step(schedule):
+    expected = FALLING[schedule]
+    assert rates(schedule, len(expected), 5) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("warmup", "first"), [(0, 0.1), (4, 0.025)])

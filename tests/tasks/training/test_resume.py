@@ -133,12 +133,9 @@ def test_asked_to_stop_when_the_result_is_about_to_be_published_it_publishes(out
 
 
 @pytest.fixture(scope="module")
-def _killed_once(_prepared_once, tmp_path_factory):
-    outputs = shutil.copytree(
-        _prepared_once, tmp_path_factory.mktemp("killed") / "outputs"
-    )
-    ended(outputs, sabotage=lambda: step(13)(kill_self), code=-9)
-    return outputs
+def _killed_once(prepared):
+    ended(prepared, sabotage=lambda: step(13)(kill_self), code=-9)
+    return prepared
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """Headroom's loop and pl.Trainer train every task to the same weights, bit for bit."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -17,22 +15,24 @@ from pytorch_lightning.plugins.precision import MixedPrecision
 from headroom_attention import run as finished_run
 from tasks.checkpoint import weights_digest
 from tests.conftest import ROOT, Installed
+from tests.end_to_end.test_sweep import python
 from tests.refusals import refusal
 from tests.tasks.jobs import ended, freeze, run_job
 from tests.tasks.small import SMALL, opened
 
 STEPS = 40
 EXAMPLE = ROOT / "examples" / "extension" / "headroom_example"
-# Every task, the task of the example plugin, and Muon, which combines two optimizers.
+# Every task, the task of the example plugin, and the language model with Muon, which combines two
+# optimizers, and in other precisions.
 CASES = {
     **SMALL,
     "recall": {
         "model": SMALL["representation"]["model"],
         "task": {"name": "recall", "pairs": 5, "batch_rows": 7},
     },
-    "muon": {**SMALL["lm1b"], "optimizer.name": "muon", "optimizer.schedule": "cosine"},
-    "half": {**SMALL["lm1b"], "trainer.precision": "bf16-mixed"},
-    "double": {**SMALL["lm1b"], "trainer.precision": "64-true"},
+    "muon": {"optimizer.name": "muon", "optimizer.schedule": "cosine"},
+    "half": {"trainer.precision": "bf16-mixed"},
+    "double": {"trainer.precision": "64-true"},
 }
 # pl.Trainer warns about copied RNG states, the device, and too few workers of data loaders.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
@@ -45,13 +45,13 @@ def changes_of(name):
     return {**CASES[name], **dropout, **steps}
 
 
+OFF = "logger enable_checkpointing enable_progress_bar enable_model_summary".split()
+
+
 def trainer_for(module, **options):
-    quiet = (
-        "logger enable_checkpointing enable_progress_bar enable_model_summary".split()
-    )
-    defaults = dict.fromkeys(quiet, False) | {"max_epochs": 1, "accelerator": "cpu"}
     precision = module.config.trainer.precision
-    return pl.Trainer(**{**defaults, "precision": precision, **options})
+    usual = {"max_epochs": 1, "accelerator": "cpu", "precision": precision}
+    return pl.Trainer(**dict.fromkeys(OFF, False) | usual | options)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -194,8 +194,7 @@ def test_two_processes_end_nearly_alike(name, shared, tmp_path):
     script = tmp_path / "two.py"
     script.write_text(TWO_PROCESSES)
     saved = tmp_path / "two.pt"
-    command = [sys.executable, script, alone.id, shared, saved]
-    subprocess.run(command, cwd=tmp_path, check=True, timeout=500)
+    python(script, alone.id, shared, saved, cwd=tmp_path, timeout=500)
     found = torch.load(saved, weights_only=True)
     ours = finished_run(run.id, outputs=shared).model().state_dict()
     for key, weight in found["weights"].items():

@@ -67,10 +67,15 @@ def kill_core():
     at_call(wandb_mirror.Mirror, "log", 4, kill)
 
 
+def folder_of(run):
+    """Return the only folder of a run that W&B has written offline."""
+    [folder] = mirrors.folders(run.outputs, run.id, offline=True)
+    return folder
+
+
 def sync(server, outputs):
     """Upload an outputs folder by `wandb sync`. Return the only run that the server has then."""
-    done = python("-m", "wandb", "sync", "--yes", outputs / "wandb")
-    assert done.returncode == 0, done.stderr
+    python("-m", "wandb", "sync", "--yes", outputs / "wandb")
     [remote] = server.runs.values()
     return remote
 
@@ -92,8 +97,8 @@ def test_attempts_are_synced_as_one_even_if_they_start_in_one_second(server, out
     def start_in_2025():
         from wandb.sdk import wandb_init
 
-        clock = SimpleNamespace(**{**vars(time), "time": lambda: 1764400000.0})
-        wandb_init.time = clock
+        frozen = {"time": lambda: 1764400000.0}
+        wandb_init.time = SimpleNamespace(**vars(time) | frozen)
         wait_for_the_mirror()
 
     def stop():
@@ -102,19 +107,17 @@ def test_attempts_are_synced_as_one_even_if_they_start_in_one_second(server, out
 
     run = ended(outputs, OFFLINE, sabotage=stop, code=INTERRUPTED)
     assert run_job(run, start_in_2025) == 0
-    [folder] = mirrors.folders(outputs, run.id, offline=True)
-    assert folder.name.startswith("offline-run-2025")
+    assert folder_of(run).name.startswith("offline-run-2025")
     assert_mirrored(sync(server, outputs), run)
     assert [*losses(run.history())] == [5, 10, 15, 19]
 
 
 def test_a_run_that_starts_anew_keeps_no_record_of_the_attempt_before(server, outputs):
     run = ended(outputs, OFFLINE, sabotage=wait_for_the_mirror)
-    [first] = mirrors.folders(outputs, run.id, offline=True)
+    first = folder_of(run)
     run.begin_anew()
     assert run_job(run, wait_for_the_mirror) == 0
-    [second] = mirrors.folders(outputs, run.id, offline=True)
-    assert first != second
+    assert first != folder_of(run)
     assert_mirrored(sync(server, outputs), run)
 
 
