@@ -25,9 +25,9 @@ def speedups(
 ) -> Mapping[str, list[float]]:
     """Return [value, low, high] for each cost: the log speedup and the ends of its interval.
 
-    The log speedup is above 0 if the first side of the contrast is the one that reaches the other's
-    loss. Return {} if the contrast is not a mean over pairs of points. Seeds and costs are left out
-    in these cases:
+    The log speedup is above 0 if the first side of the contrast needs less cost than the second for
+    the same loss. Return {} if the contrast is not a mean over pairs of points. Seeds and costs are
+    left out in these cases:
 
     - a seed, if one of its runs has a parent, because the curve does not show the parent's cost, or
       if the two runs of a pair were validated on different rows
@@ -112,7 +112,7 @@ def _log(evidence: Evidence, cost: str, one: Point, other: Point, seed: int) -> 
     if rows != other_rows:
         return math.nan
     last = others[-1][1]
-    # If the other run is better, return minus the log of its speedup.
+    # Only the better run reaches the other's last loss. So if `other` is better, swap the two.
     if curve[-1][1] > last:
         return -_log(evidence, cost, other, one, seed)
     own, other_cost = (number(evidence.rows[run][COSTS[cost]]) for run in runs)

@@ -92,9 +92,9 @@ def share_of_length(point: Point) -> float:
 
 
 def knee_of(curve: Sequence[panel.Mark]) -> panel.Mark | None:
-    """Return the first mark whose error is below a tenth of that at the size before, or None.
+    """Return the first mark whose error is below a tenth of the mark's before it, or None.
 
-    The size before is smaller by 1.
+    Skip a mark if its head size is not larger by 1 than that of the mark before it.
     """
     for before, mark in pairwise(curve):
         sizes = [one.point.at(HEAD_SIZE) or 0.0 for one in (before, mark)]
