@@ -342,8 +342,8 @@ def _table(name: str, plan: Plan, of: Callable[[str], RunFiles]) -> Table:
             "task": point.get("task"),
             **point["values"],
             **chosen.get("values", {}),
-            # The values of a fine-tuned point are those of its pre-training. The config of the
-            # fine-tuning run can have others.
+            # The values of a fine-tuned point are those of its pre-training. Let the config replace
+            # them, so that the cells show what the fine-tuning run itself used.
             **{key: config[key] for key in shown if key in config},
             **run.cells,
             **_sizes(point, plan, tasks, of),
@@ -374,8 +374,8 @@ def _words(values: Data, ends: Counter[str]) -> str:
 
     Args:
         values: the values of the point, by key.
-        ends: the number of varied keys that end in a word, by word. For example, `model.heads` ends
-            in "heads".
+        ends: the number of varied keys by their last word. For example, {"heads": 1} if
+            `model.heads` is the only varied key that ends in "heads".
     """
     words = []
     for key, value in values.items():

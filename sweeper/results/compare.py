@@ -153,7 +153,7 @@ def _configs_apart(one: Table, other: Table) -> Iterator[str]:
 
 
 def _configs(table: Table) -> Mapping[Any, Texts]:
-    """Return the config values that can change results as text, for each point."""
+    """Return, for each point, the config values that can change results. Values are text."""
     found = {}
     for row in table.rows:
         settings = table.files[row["run"]].settings

@@ -202,9 +202,9 @@ def with_alternatives(
         totals[id(point)] += weight
 
     def extreme(point: Point, sign: int) -> Point:
-        """Of a point and its alternatives, return the one that adds most to `sign` * contrast.
+        """Return the point, or the alternative to it, that adds most to `sign` * contrast.
 
-        One without measurements counts as adding most.
+        A point or alternative without measurements counts as adding most.
         """
         every = [point, *point.alternatives]
         effects = [sign * totals[id(point)] * average(one) for one in every]

@@ -255,8 +255,8 @@ class Evidence:
         that has no rounds is analysed in the same way, so adding rounds later changes no analysis.
 
         Args:
-            rounds: the earlier rounds of `hydra.sweeper.decide`. Each one maps the id of the run of
-                a point's first seed to the number of the point's seeds that it judged.
+            rounds: for each earlier round of `hydra.sweeper.decide`, the number of seeds of each
+                point that were judged. The key of a point is the run id of its first seed.
         """
         by_round = [
             [max(had.get(run, 0) for run in one.runs.values()) for one in self.measured]

@@ -224,7 +224,12 @@ BASELINES = {
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric that judges an experiment, and the fine-tuning task that measures it, or ""."""
+    """A metric that judges an experiment.
+
+    Attributes:
+        task: the fine-tuning task that measures the metric; "" if the metric is not of such a task.
+        metric: the column of the metric.
+    """
 
     task: str
     metric: str

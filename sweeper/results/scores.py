@@ -120,7 +120,8 @@ def read_scores(path: Path) -> pd.DataFrame:
     try:
         most = MOST_ROWS + 1
         scores = pd.read_csv(path, dtype=str, keep_default_na=False, nrows=most)
-        # If rows have more cells than the header, pandas takes the first cells as an index.
+        # If rows have more cells than the header, pandas takes the first cells as an index. Refuse
+        # such a file below.
         if scores.empty or isinstance(scores.index, pd.RangeIndex):
             return scores
         why = (

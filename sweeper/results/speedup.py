@@ -64,7 +64,8 @@ def speedups(
 def why_no_speedup(evidence: Evidence, contrasts: Sequence[Contrast]) -> str:
     """Return a sentence if only the learning-rate schedule rules out effective speedups, else "".
 
-    Without a loss as the metric, or without pairs of points, there would be no speedup anyway.
+    Return "" if the metric is not a loss, or if no contrast is a mean over pairs of points, because
+    such contrasts have no speedup anyway.
     """
     schedules = {
         str(own.config.get("optimizer.schedule")) for own in evidence.files.values()
@@ -129,8 +130,9 @@ def _log(evidence: Evidence, cost: str, one: Point, other: Point, seed: int) -> 
 def _validation_rows(config: Data) -> tuple[Any, ...]:
     """Return the config values that determine which rows of data a run is validated on.
 
-    If `trainer.validate_every` is not set, a run is validated on a sample. Its size depends on
-    `task.batch_tokens`, and for a pre-training also on `trainer.steps`.
+    If `trainer.validate_every` is not set, a run is validated on a sample of the rows. Then include
+    the values that determine the size of the sample: `task.batch_tokens`, and for a pre-training
+    also `trainer.steps`.
     """
     keys = [
         "data.digest",

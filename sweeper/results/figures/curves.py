@@ -36,7 +36,7 @@ def draw(table: Table) -> Figure:
     legend = panel.legend_by_curve(curves, str)
     if len(legend) > MOST_ENTRIES:
         legend = panel.legend_of(curves)
-    # If the x-axis names the arms, a legend would only repeat their names.
+    # If the x-axis names the arms, draw no legend, because it would only repeat their names.
     arms_named = x == "arm" and len(words) <= MOST_CATEGORIES
     if arms_named:
         axes.set_xlabel("")

@@ -71,10 +71,10 @@ def _head_size(point: Point) -> float:
 
 
 def _above_largest(points: list[Point]) -> list[Point]:
-    """Return all points but the last one, with its values subtracted from theirs, seed by seed.
+    """Return all points but the last, after subtracting the last point's values seed by seed.
 
-    Seeds that the last point lacks are left out. `points` are sorted by head size, so the last
-    point has the largest heads.
+    Seeds that the last point lacks are left out. `points` must be sorted by head size, so that the
+    last point has the largest heads.
     """
     *smaller, largest = points
     return [

@@ -92,9 +92,10 @@ def share_of_length(point: Point) -> float:
 
 
 def knee_of(curve: Sequence[panel.Mark]) -> panel.Mark | None:
-    """Return the first mark whose error is below a tenth of the mark's before it, or None.
+    """Return the first mark that is a knee, or None.
 
-    Skip a mark if its head size is not larger by 1 than that of the mark before it.
+    At a knee, the error falls by more than a factor of COLLAPSE from the mark before, while the
+    head size grows by 1.
     """
     for before, mark in pairwise(curve):
         sizes = [one.point.at(HEAD_SIZE) or 0.0 for one in (before, mark)]
