@@ -129,8 +129,8 @@ def choices(table: Table) -> list[Choice]:
             for other in others
             for seed in best.values
         }
-    # Finalists share their seeds, so estimate the variance of the differences between them. If two
-    # arms share a point, its differences have the same key in `apart`, so they count only once.
+    # Finalists share their seeds, so estimate the variance of the differences between them. `apart`
+    # has the runs of a point as the key. So a point that two arms share counts only once.
     variances = dict(zip(apart, moderated(table_of([*apart.values()])), strict=True))
 
     found = []
@@ -160,9 +160,13 @@ def choices(table: Table) -> list[Choice]:
 
 
 def _finalists(group: Sequence[Point], sign: int) -> list[Point]:
-    """Return the finalists among the ranked points of a setting, best mean first.
+    """Return the finalists of a setting, which are tried with further seeds, best mean first.
 
     Leave out finalists with a diverged seed.
+
+    Args:
+        group: the points of the setting, as sorted by `ranked`.
+        sign: 1 if larger values of the metric are better, else -1.
     """
     seeds = max(len(point.runs) for point in group)
     confirmed = [one for one in group[:FINALISTS] if len(one.values) == seeds]

@@ -96,8 +96,8 @@ def small_beats_large(
     """
     small = [fixed, matched] if matched in design.arms else [fixed]
     largest, rivals = curves("model.embedding_size", design.of(standard)).popitem()
-    # The number of heads is an integer, so a model that was matched to a rival can be slightly
-    # larger than it.
+    # Let candidates have 1 % more parameters than a rival. A model that was matched to a rival can
+    # be slightly larger than the rival, because its number of heads is an integer.
     limit = 1.01 * min(at(rival, "params_total") for rival in rivals)
     strict = {
         point.key: point

@@ -166,14 +166,17 @@ class Records:
     def _asked(self, name: str, plan: Plan) -> dict[str, Any]:
         """Search all plans on disk for facts that change the verdicts of an experiment.
 
-        Return them by name. They become part of the table's provenance. Empty ones are left out:
+        The facts become part of the table's provenance.
 
-        - `asked_late`: the claims, margins and error rates that were chosen after some runs were
-          done. Each has the ids of these runs.
-        - `asked_too`: the claims that other plans judge on the same runs. They share the
-          probability of a wrong verdict with the claims of this plan (results/judge.py).
-        - `left_out`: the ids of done runs of other plans that share a claim with this plan. These
-          runs differ from those of this plan only in the seed.
+        Returns:
+            A dict with these keys. A key is missing if its value would be empty.
+
+            - `asked_late`: {term: ids of the runs that were done before the term was chosen}. A
+              term is a claim, a margin or an error rate.
+            - `asked_too`: the claims that other plans judge on the same runs. These claims share
+              the probability of a wrong verdict with the claims of this plan (results/judge.py).
+            - `left_out`: the ids of done runs that differ from the runs of this plan only in their
+              seed, and belong to other plans with the same claims.
         """
         known = asked_in(self._store.outputs)
         own = asked_of(plan, name)
@@ -339,8 +342,8 @@ def _table(name: str, plan: Plan, of: Callable[[str], RunFiles]) -> Table:
             "task": point.get("task"),
             **point["values"],
             **chosen.get("values", {}),
-            # The values of a fine-tuned point are those of its pre-training. The config of the
-            # fine-tuning run can have others.
+            # The values of a fine-tuned point are those of its pre-training. Let the config replace
+            # them, so that the cells show what the fine-tuning run itself used.
             **{key: config[key] for key in shown if key in config},
             **run.cells,
             **_sizes(point, plan, tasks, of),
@@ -371,8 +374,8 @@ def _words(values: Data, ends: Counter[str]) -> str:
 
     Args:
         values: the values of the point, by key.
-        ends: the number of varied keys that end in a word, by word. For example, `model.heads` ends
-            in "heads".
+        ends: the number of varied keys by their last word. For example, {"heads": 1} if
+            `model.heads` is the only varied key that ends in "heads".
     """
     words = []
     for key, value in values.items():
@@ -391,8 +394,8 @@ def _sizes(
     """Return the cells on the size of a point's model, and on the point that it is matched to.
 
     A fine-tuned model gets the parameter counts of its pre-trained model, including the output
-    layers of pre-training. A run that starts from another run of the same task re-parametrises the
-    attention. Then `params_attention_saved` is the share of attention parameters that this saves.
+    layers of pre-training. If a run starts from another run of the same task,
+    `params_attention_saved` is the share of attention parameters that re-parametrisation saves.
 
     Args:
         point: the point in the plan.
@@ -405,7 +408,7 @@ def _sizes(
     if parent in runs:
         before, task = runs[parent]["size"], tasks.get(parent)
     elif parent:
-        # The key `parent` names a run of an earlier sweep, or a published model.
+        # The parent is not in the plan: it is a run of an earlier sweep, or a published model.
         outside = of(parent)
         before, task = outside.size, outside.config.get("task.name")
     else:
@@ -415,7 +418,8 @@ def _sizes(
         size |= {key: own for key, own in before.items() if key.startswith("params_")}
     elif before.get("params_attention"):
         share = size["params_attention"] / before["params_attention"]
-        # A run that starts from a parent outside the plan may leave the attention unchanged.
+        # A parent outside the plan may have the same attention. Then nothing was re-parametrised,
+        # so leave the cell empty.
         if share != 1 or parent in runs:
             size["params_attention_saved"] = 1 - share
 
@@ -434,7 +438,7 @@ def _columns(rows: Sequence[Data], swept: set[str]) -> list[str]:
     rest = sorted(found - {*NAMES, *SIZES, *RUN, *_IN_MEMORY})
     metrics = [key for key in rest if "/" in key and key not in swept]
     keys = [key for key in rest if key not in metrics]
-    # Sort the keys of the model first.
+    # Put the keys of the model first.
     keys.sort(key=lambda key: not key.startswith("model."))
     order = [*NAMES, *keys, *SIZES, *metrics, *RUN]
     return [key for key in order if key in found]

@@ -18,7 +18,7 @@ from sweeper.store.numbers import plural
 
 _FLIPPED = "FLIPPED "  # the start of a line on a claim whose verdict changed
 Texts = Mapping[str, str]
-"""Facts as text, by name. For example, a config key is a name, and its value is the text."""
+"""Facts as text, by name, for example {"model.heads": "8"}."""
 Values = Mapping[tuple[str, int], float]
 """The values of a metric, by point and seed."""
 
@@ -85,7 +85,11 @@ def _changes(before: Texts, after: Texts) -> list[str]:
 
 
 def _versions(table: Table) -> Texts:
-    """Return the versions of the code and of PyTorch and the devices that trained the runs."""
+    """Return what trained the runs, as text.
+
+    For example, {"code": "1.2.0", "torch": "2.7.1, 2.8.0", "device": "cpu"}. Columns without a
+    value are left out.
+    """
     found = {}
     for column in ("code", "torch", "device"):
         if values := {str(row[column]) for row in table.rows if row.get(column)}:
@@ -110,7 +114,8 @@ def _verdicts_apart(one: Table, other: Table) -> Iterator[str]:
 
 def _verdict_apart(claim: str, was: Texts, now: Texts) -> Iterator[str]:
     """Yield a line if the verdict on a claim or its terms changed."""
-    # If the points cannot decide the claim, the verdict has no terms, so compare only verdicts.
+    # A verdict has no terms if the points of its sweep cannot decide the claim. So if one of the
+    # two verdicts has none, do not compare the terms.
     if "error" not in was or "error" not in now:
         was, now = ({"verdict": one["verdict"]} for one in (was, now))
     if changes := "; ".join(_changes(was, now)):
@@ -148,7 +153,7 @@ def _configs_apart(one: Table, other: Table) -> Iterator[str]:
 
 
 def _configs(table: Table) -> Mapping[Any, Texts]:
-    """Return the config values that can change results as text, for each point."""
+    """Return, for each point, the config values that can change results. Values are text."""
     found = {}
     for row in table.rows:
         settings = table.files[row["run"]].settings

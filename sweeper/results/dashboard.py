@@ -41,7 +41,7 @@ _LETTERS = 200  # longer error messages of W&B are cut
 
 
 class Project(NamedTuple):
-    """A W&B project. If `entity` is None, it is the default entity of the API key."""
+    """A W&B project. `entity=None` stands for the default entity of the API key."""
 
     entity: str | None
     name: str
@@ -211,8 +211,8 @@ def publish_dashboard(
         name = digest_of([project.entity, project.name, view.name])[:11]
         internal = workspaces.internal
         view._internal_name = internal._url_query_str_to_internal_name(name)
-        # `save` replaces an earlier view if it has the id of that view. If there is no earlier
-        # view, from_url raises ValueError.
+        # Take the id of an earlier view, so that `save` replaces that view. If there is none,
+        # from_url raises ValueError, and `save` adds a view.
         with suppress(ValueError):
             view._internal_id = type(view).from_url(view.url)._internal_id
         view.save()

@@ -39,7 +39,8 @@ from sweeper.store.plans import ERROR
 
 # If this many seeds per point would not decide a claim, `Question.price` says that no number does.
 MOST = 1000
-# Every evaluation has at least this many rows, so an accuracy changes in steps of at most 1 / 20.
+# `is_bimodal` needs an upper bound on the step of an accuracy. The bound is 1 / 20, because models
+# are evaluated on at least 20 rows of data.
 _STEPS = 20
 # A few seeds can look bimodal by chance, so a sweep trains at least this many per point before it
 # stops because of bimodality.
@@ -80,10 +81,12 @@ class Question:
     asked_after: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raise Unanswerable if both sides of a contrast are the same runs.
+        """Raise Unanswerable if the claim cannot be judged, which has two reasons.
 
-        Also raise it if the margin changes the judged scale (ratios or differences), and the claim
-        has a threshold or the metric has a resolution. Both are numbers on the metric's own scale.
+        - Both sides of a contrast are the same runs.
+        - The margin changes the judged scale (ratios or differences), but the claim has a threshold
+          or the metric has a resolution. Thresholds and resolutions are numbers on the metric's
+          own scale.
         """
         has_threshold = any(contrast.above for contrast in self.contrasts)
         bound_to_scale = has_threshold or self.evidence.resolution
@@ -107,7 +110,10 @@ class Question:
 
     @cached_property
     def weights(self) -> Floats:
-        """The weights of all rows, as an array of shape (3 * contrasts, distinct points)."""
+        """The weights of each contrast and its `extremes`, of shape (3 * contrasts, points).
+
+        The points are `evidence.measured`.
+        """
         rows = [
             weights
             for one in self.contrasts
@@ -132,24 +138,27 @@ class Question:
 
     @cached_property
     def estimates(self) -> list[Estimate]:
-        """The estimate of each row from the values of all seeds so far."""
+        """The estimate for each row of `weights`, from the values of all seeds so far."""
         return estimates(self.evidence.values, self.weights)
 
     @cached_property
     def analyses(self) -> list[Intervals]:
-        """For each interim analysis, the intervals of all rows, minus the thresholds."""
+        """For each interim analysis, the intervals of all rows of `weights`, minus thresholds."""
         return [
             self._excess(estimates(one, self.weights)) for one in self.evidence.analyses
         ]
 
     @cached_property
     def intersection(self) -> Intervals:
-        """For each row, the intersection of its intervals in all analyses; empty if low > high."""
+        """For each row of `weights`, the intersection of its intervals in all analyses.
+
+        If an intersection is empty, its low end is above its high end.
+        """
         return intersection(self.analyses)
 
     @cached_property
     def _apart(self) -> np.ndarray:
-        """A boolean mask of shape (rows,): whether the intersection of a row is empty."""
+        """For each row of `weights`, whether the intersection of its intervals is empty."""
         return self.intersection.lows > self.intersection.highs
 
     @property
@@ -170,18 +179,25 @@ class Question:
         return Intervals(*(ends - above for ends in intervals(found, self._levels)))
 
     def _with_alternatives(self, rows: Intervals) -> Intervals:
-        """Return one interval for each contrast, which covers the intervals of its three rows."""
+        """Merge the intervals of each contrast and of its two `extremes` into one.
+
+        The merged interval reaches from the lowest low end to the highest high end.
+
+        Args:
+            rows: the intervals, in the order of the rows of `weights`.
+        """
         lows = rows.lows.reshape(-1, 3).min(axis=1)
         highs = rows.highs.reshape(-1, 3).max(axis=1)
         return Intervals(rows.values[::3], lows, highs)
 
     @cached_property
     def _hull(self) -> Intervals:
-        """The interval of each contrast, minus its threshold.
+        """The interval of each contrast, minus its threshold, found in two steps.
 
-        It covers the intervals of the contrast and of its two `extremes`. Each of these is the
-        intersection over all interim analyses. If any intersection is empty, all intervals come
-        from the newest analysis.
+        1. Intersect the intervals of all interim analyses, for the contrast and for each of its two
+           `extremes`. If any of these intersections is empty, use the intervals of the newest
+           analysis instead, for all contrasts.
+        2. Merge the three intervals of each contrast into one that covers them.
         """
         joint = self.analyses[-1] if self._apart.any() else self.intersection
         return self._with_alternatives(joint)

@@ -182,8 +182,10 @@ def with_alternatives(
 ) -> Statement:
     """Return the statement with `Contrast.extremes` set where points have alternatives.
 
-    Each point is replaced by itself or by one of its alternatives: in the first extreme, by the one
-    that makes the contrast largest, and in the second, by the one that makes it smallest.
+    A point's alternatives are the same point with other tuned values, such as another learning
+    rate. For the first extreme, each point is replaced by the alternative that makes the contrast
+    largest, and for the second, by the one that makes the contrast smallest. A point stays if none
+    of its alternatives goes further.
 
     Args:
         statement: the combined contrasts.
@@ -200,7 +202,7 @@ def with_alternatives(
         totals[id(point)] += weight
 
     def extreme(point: Point, sign: int) -> Point:
-        """Return the point, or that alternative of it, which adds most to `sign` * contrast.
+        """Return the point, or the alternative to it, that adds most to `sign` * contrast.
 
         A point or alternative without measurements counts as adding most.
         """
@@ -287,8 +289,8 @@ def alone(column: str, given: Collection[Point]) -> dict[float, Point]:
 def check_equal(given: Collection[Point], column: str, words: str) -> float:
     """Return the largest relative difference between these points in a column.
 
-    Raise Unanswerable if it is above 1 %. `words` is the start of its message, for example "Models
-    of width 64".
+    Raise Unanswerable if the difference is above 1 %. `words` is the start of the error message,
+    for example "Models of width 64".
     """
     numbers = [at(point, column) for point in given]
     error = max(numbers) / min(numbers) - 1

@@ -31,9 +31,9 @@ from sweeper.store.asked import size_in_words
 COSTS = {"FLOPs": "training_flops", "seconds": "seconds"}
 """Maps the name of a cost in messages to its column in the table."""
 
-# Runs wait while other programs occupy the processor. Times can be compared only if the points
-# waited about equally: of their shares of time without waiting, the smallest must be at least this
-# fraction of the largest.
+# Runs wait while other programs occupy the processor. Compare the training times of points only if
+# their runs waited about equally. `Measured.share` is the share of time in which a point's runs did
+# not wait. The smallest share must be at least this fraction of the largest.
 EVEN = 0.9
 
 # The largest possible log ratio. An interval that contains [-FACTOR, FACTOR] counts as unknown.
@@ -164,21 +164,25 @@ class Evidence:
         for row, weights in zip(found, sums, strict=True):
             for weight, point in weights:
                 row[self.place(point)] += weight
-        # The weights of a point that is on both sides of a contrast cancel up to a rounding error.
+        # The weights of a point that is on both sides of a contrast cancel. Remove the rounding
+        # error, so that the contrast does not use this point.
         found[np.abs(found) < NOTHING] = 0.0
         return found
 
     def costs(self, weights: Floats) -> dict[str, float | None]:
-        """Return the ratio of costs between the two sides of a contrast, by name of the cost.
+        """Return the cost of a contrast's first side, divided by that of its second side.
 
-        The points with positive weights are divided by those with negative weights: the ratio is
-        the exponential of the contrast of log costs. Unknown ratios are left out.
-
-        The ratio of seconds is None if times cannot be compared, because the runs used several
-        kinds of device, shared a GPU, or waited unequally long for a processor.
+        The first side consists of the points with positive weights. Costs of several points are
+        combined as logarithms: the ratio is exp(sum of weight * log cost).
 
         Args:
             weights: the weights of the contrast, of shape (distinct points,).
+
+        Returns:
+            The ratios by the names in COSTS, without unknown ones. For example, {"FLOPs": 0.5,
+            "seconds": None}. The ratio of seconds is None if times cannot be compared, because the
+            runs used several kinds of device, shared a GPU, or waited unequally long for a
+            processor.
         """
         used = np.flatnonzero(weights)
         points = [self.measured[place] for place in used]
@@ -212,7 +216,8 @@ class Evidence:
                 by_training[lineage[-1]["run"]][seed] = judged
             elif value is not None:
                 zero += 1
-            # The run is done without the metric, or the run or one of its parents failed.
+            # This seed will never have a value: its run is done without the metric, or has failed,
+            # or starts from a failed run.
             elif states[0] == "done" or "failed" in states:
                 lost += 1
 
@@ -250,8 +255,8 @@ class Evidence:
         that has no rounds is analysed in the same way, so adding rounds later changes no analysis.
 
         Args:
-            rounds: the earlier rounds of `hydra.sweeper.decide`. Each one maps the id of the run of
-                a point's first seed to the number of the point's seeds that it judged.
+            rounds: for each earlier round of `hydra.sweeper.decide`, the number of seeds of each
+                point that were judged. The key of a point is the run id of its first seed.
         """
         by_round = [
             [max(had.get(run, 0) for run in one.runs.values()) for one in self.measured]

@@ -136,7 +136,7 @@ def check_decidable(table: Table) -> None:
         why = " ".join(f"{claim}: {reason}" for claim, reason in reasons.items())
         raise UserError(
             f"{sanitize(table.name)} has claims that its points cannot decide. {why} To leave "
-            f"these claims out, add 'experiment.claims=[{','.join(rest)}]'."
+            f"these claims out, add 'experiment.claims=[{','.join(rest)}]' to the command."
         )
 
 

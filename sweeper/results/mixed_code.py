@@ -12,7 +12,8 @@ def mixed_code(table: Table, trained: TrainedCode) -> MixedCode | None:
 
     Two runs have different code if they depend on the same file and their versions of it differ.
     """
-    # If the digests in attempt.json are equal, no copies of the code in outputs/code are needed.
+    # Compare the digests in attempt.json first. If they are equal, the copies of the code in
+    # outputs/code need not be compared.
     attempts = [one for files in table.files.values() for one in files.attempts]
     parts = [one.get("code_parts", {}) for one in attempts]
     if all(parts) and not differing(parts):

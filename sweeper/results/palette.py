@@ -29,7 +29,8 @@ def arm_looks(arms: Iterable[str]) -> dict[str, ArmLook]:
     The arm `matched` has the colour of the arm `fixed`, because its points are resized points of
     that arm.
     """
-    # PALETTE and MARKERS are equally long. When colours repeat, shift the markers by one.
+    # PALETTE and MARKERS are equally long. When colours repeat, shift the markers by one, so that
+    # arms of one colour have different markers.
     count = len(PALETTE)
     found = {
         arm: ArmLook(place % count, (place + place // count) % count)

@@ -353,8 +353,10 @@ def scale(
 ) -> None:
     """Set the scale and the ticks of an axis.
 
-    The scale is logarithmic if the values are positive and span a factor of ten. With `own`, it is
-    also logarithmic if each value is the same multiple of the one before, as in 1, 2, 4, 8.
+    The scale is logarithmic in two cases, if all values are positive and `linear` is False:
+
+    - The values span a factor of ten.
+    - `own` is True, and at least four values have a constant ratio, as in 1, 2, 4, 8.
 
     Args:
         axis: the axis.

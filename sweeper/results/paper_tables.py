@@ -124,12 +124,15 @@ def _number(value: float | None) -> str:
 
 
 def _printed(value: object) -> str:
-    """Return a number in a paper as text: a scalar, or a list of a mean and its spread."""
+    """Return a number in a paper as text: 84.1 as "84.1", and [mean, spread] as "84.1 ± 0.3"."""
     return " ± ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _cell(point: Point | None) -> str:
-    """Return "mean ± standard deviation" over seeds, with their number if some are missing."""
+    """Return "mean ± standard deviation" over seeds.
+
+    If seeds are missing, append how many have a value, as in "3.21 ± 0.04 (2/3)".
+    """
     if point is None or not point.values:
         return ABSENT
     values = list(point.values.values())

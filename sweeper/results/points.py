@@ -141,7 +141,8 @@ def points(table: Table, metric: str) -> list[Point]:
     chosen = []
     for point in found.values():
         chosen_point = found.get(str(point.cells.get("alternative_to") or ""))
-        # The table lacks the chosen point if a newer plan has chosen this alternative instead.
+        # A newer plan may have chosen this alternative, and lack the point that was chosen before.
+        # Then the alternative is a point of its own.
         if chosen_point is None:
             chosen.append(point)
         else:
@@ -211,7 +212,7 @@ def transformed(
 
 TASKS = {"squad": "SQuAD", "mnli": "MNLI"}
 # Simple predictors and their labels. Their scores are in the columns <split>/<baseline>_<metric>.
-# The first baseline of each metric ignores the input.
+# The first baseline of each metric ignores the input, so `not_learned` compares runs with it.
 BASELINES = {
     "majority": "majority class",
     "bag_of_words": "bag of words",
@@ -223,7 +224,12 @@ BASELINES = {
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric that judges an experiment, and the fine-tuning task that measures it, or ""."""
+    """A metric that judges an experiment.
+
+    Attributes:
+        task: the fine-tuning task that measures the metric; "" if the metric is not of such a task.
+        metric: the column of the metric.
+    """
 
     task: str
     metric: str

@@ -26,11 +26,12 @@ _VERSIONS = {
     "torch": "Runs with {} versions of PyTorch",
     "device": "Runs on {} kinds of device",
 }
-# A run has not learned if its lead over a baseline is at most this share of the best run's lead, or
-# of 0.5 if the best lead is smaller.
+# A run has not learned if its lead over a baseline is at most this share of the best run's lead. If
+# the best lead is below 0.5, the share is taken of 0.5 instead. `not_learned_by` defines the lead.
 _LITTLE = 0.1
 _NAMED = 4  # a sentence names at most this many settings
-# Baselines have no scores in these metrics. They are functions of perplexity, so compare that.
+# Baselines have no scores in these metrics. Compare the perplexity of runs and baselines instead,
+# because these metrics are functions of perplexity.
 _OF_PERPLEXITY = ("test/loss", "test/perplexity_per_word")
 
 

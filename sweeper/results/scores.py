@@ -103,7 +103,12 @@ def judge_scores(
 
 
 def exit_code(verdicts: Sequence[Verdict]) -> int:
-    """Return 3 if a verdict is undecided, 1 if all are decided and none is supported, else 0."""
+    """Return the exit code of `python -m sweeper judge`.
+
+    Returns:
+        3 if at least one verdict is undecided. Otherwise, 0 if at least one claim is supported, and
+        1 if none is.
+    """
     decisions = {verdict.verdict for verdict in verdicts}
     if Decision.UNDECIDED in decisions:
         return 3
@@ -115,7 +120,8 @@ def read_scores(path: Path) -> pd.DataFrame:
     try:
         most = MOST_ROWS + 1
         scores = pd.read_csv(path, dtype=str, keep_default_na=False, nrows=most)
-        # If rows have more cells than the header, pandas takes the first cells as an index.
+        # If rows have more cells than the header, pandas takes the first cells as an index. Refuse
+        # such a file below.
         if scores.empty or isinstance(scores.index, pd.RangeIndex):
             return scores
         why = (
@@ -203,7 +209,7 @@ def _numbers(column: pd.Series, *, positive: bool) -> pd.Series:
         row = int(wrong.argmax())
         wanted = "a finite number above 0" if positive else "a finite number"
         raise UserError(
-            f"{column.name}={column.iloc[row]!r} in row {row + 1} of the scores: expected "
+            f"{column.name}={column.tolist()[row]!r} in row {row + 1} of the scores: expected "
             f"{wanted}. Leave out the rows of failed runs. Say so in your report, since the "
             "verdicts may then be too favourable."
         )
@@ -236,7 +242,7 @@ def _names_of_seeds(column: pd.Series) -> pd.Series:
 
 
 def _check_apart(scores: pd.DataFrame, earlier: pd.DataFrame) -> None:
-    """Raise UserError if most scores of an arm are also in the history. They would count twice.
+    """Raise UserError if most scores of an arm are also in the history, and would count twice.
 
     Args:
         scores: the scores to judge, checked.

@@ -25,9 +25,9 @@ def speedups(
 ) -> Mapping[str, list[float]]:
     """Return [value, low, high] for each cost: the log speedup and the ends of its interval.
 
-    The log speedup is above 0 if the first side of the contrast is the one that reaches the other's
-    loss. Return {} if the contrast is not a mean over pairs of points. Seeds and costs are left out
-    in these cases:
+    The log speedup is above 0 if the first side of the contrast needs less cost than the second for
+    the same loss. Return {} if the contrast is not a mean over pairs of points. Seeds and costs are
+    left out in these cases:
 
     - a seed, if one of its runs has a parent, because the curve does not show the parent's cost, or
       if the two runs of a pair were validated on different rows
@@ -64,7 +64,8 @@ def speedups(
 def why_no_speedup(evidence: Evidence, contrasts: Sequence[Contrast]) -> str:
     """Return a sentence if only the learning-rate schedule rules out effective speedups, else "".
 
-    Without a loss as the metric, or without pairs of points, there would be no speedup anyway.
+    Return "" if the metric is not a loss, or if no contrast is a mean over pairs of points, because
+    such contrasts have no speedup anyway.
     """
     schedules = {
         str(own.config.get("optimizer.schedule")) for own in evidence.files.values()
@@ -112,7 +113,7 @@ def _log(evidence: Evidence, cost: str, one: Point, other: Point, seed: int) -> 
     if rows != other_rows:
         return math.nan
     last = others[-1][1]
-    # If the other run is better, return minus the log of its speedup.
+    # Only the better run reaches the other's last loss. So if `other` is better, swap the two.
     if curve[-1][1] > last:
         return -_log(evidence, cost, other, one, seed)
     own, other_cost = (number(evidence.rows[run][COSTS[cost]]) for run in runs)
@@ -129,8 +130,9 @@ def _log(evidence: Evidence, cost: str, one: Point, other: Point, seed: int) -> 
 def _validation_rows(config: Data) -> tuple[Any, ...]:
     """Return the config values that determine which rows of data a run is validated on.
 
-    If `trainer.validate_every` is not set, a run is validated on a sample. Its size depends on
-    `task.batch_tokens`, and for a pre-training also on `trainer.steps`.
+    If `trainer.validate_every` is not set, a run is validated on a sample of the rows. Then include
+    the values that determine the size of the sample: `task.batch_tokens`, and for a pre-training
+    also `trainer.steps`.
     """
     keys = [
         "data.digest",

@@ -18,10 +18,10 @@ _STYLES = {str(Decision.SUPPORTED): "green", str(Decision.NOT_SUPPORTED): "red"}
 
 
 def brief(tables: Sequence[Table], verdicts: Verdicts) -> Iterator[Text | Grid]:
-    """Yield what a sweep prints last: the table of verdicts, and caveats of several experiments.
+    """Yield what a sweep prints last: the table of verdicts, and the caveats of its experiments.
 
     Experiments with the same caveat, such as missing runs, share a line. For a single experiment,
-    `summarise` has already printed the caveats.
+    yield no caveats, because the sweep has already printed them with `summarise`.
     """
     noted = tables if len(tables) > 1 else ()
     for table in noted:

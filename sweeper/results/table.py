@@ -84,8 +84,8 @@ SIZES = {
     "params_attention": Column(),
     # The share of the attention parameters that re-parametrisation removed.
     "params_attention_saved": Column(),
-    # 3 times the FLOPs of the forward pass. If a pre-training has a second phase, with longer rows,
-    # this counts only those of the first, so the training FLOPs of the run are too low.
+    # 3 times the FLOPs of the forward pass. A pre-training can have a second phase with longer
+    # texts. The FLOPs are those of the first phase, so `training_flops` of such a run is too low.
     "flops_per_token": Column("training FLOPs per token"),
     # The size of the keys and values that a decoder caches in all layers, at two bytes per number.
     "cache_bytes_per_token": Column("cache bytes per token"),
@@ -413,8 +413,8 @@ def read_table(path: Path) -> Table:
     """Return the table that `write_table` wrote, given the path of its .csv.
 
     Raises:
-        UserError: the files are not a table, or runs of the table start from other runs, but it was
-            written before tables had the column `parent`.
+        UserError: the files are not a table. Or they lack the column `parent`, because Headroom was
+            older when it wrote them, although runs of the table start from other runs.
     """
     about = path.with_suffix(".json")
     description = files.read_object(about)

@@ -124,7 +124,7 @@ class Terms:
         margin: the largest difference that does not matter; None if the experiment has none.
         asked_after: how many runs were done before a term was chosen, by term. The terms are
             "claim", "margin" and "error". A term that was chosen before all runs is left out.
-        pooled: the numbers of values and of points from which the variance is predicted.
+        pooled: (number of values, number of points) from which the variance is predicted.
     """
 
     error: float

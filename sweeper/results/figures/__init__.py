@@ -107,7 +107,12 @@ def _digest(table: Table, files: Sequence[str]) -> str:
 
 
 def _code(figure: str) -> list[Any]:
-    """Return a digest of sweeper/results, and the plugin that provides the figure, if any."""
+    """Return the version of the code that draws a figure.
+
+    Returns:
+        A list of two: a digest of sweeper/results, and the description of the plugin that provides
+        the figure, which is {} for Headroom's own figures.
+    """
     paths = sources(ROOT, ["sweeper/results"])
     files = {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in paths}
     plugin = registry.made_of(registry.FIGURES, figure)
@@ -133,7 +138,7 @@ def _drawn(table: Table, kinds: Sequence[str]) -> dict[str, bytes]:
     except Exception as error:
         reason = sanitize(f"{type(error).__name__}: {error}", 120)
         name = sanitize(_name(table))
-        remedy = "correct its draw(table), or choose another with experiment.figure"
+        remedy = f"correct draw(table) in {name}, or choose another figure (experiment.figure)"
         raise UserError(
             f"The figure {name} cannot be drawn ({reason}); {remedy}."
         ) from error

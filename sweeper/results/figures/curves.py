@@ -36,7 +36,7 @@ def draw(table: Table) -> Figure:
     legend = panel.legend_by_curve(curves, str)
     if len(legend) > MOST_ENTRIES:
         legend = panel.legend_of(curves)
-    # If the x-axis names the arms, a legend would only repeat their names.
+    # If the x-axis names the arms, draw no legend, because it would only repeat their names.
     arms_named = x == "arm" and len(words) <= MOST_CATEGORIES
     if arms_named:
         axes.set_xlabel("")
@@ -79,10 +79,14 @@ def curve_keys(given: Sequence[Point], x: str) -> Callable[[Point], str]:
 def places(
     curves: panel.Curves, x: str
 ) -> tuple[Callable[[Point], float | None], list[str]]:
-    """Return a function that maps a point to its x-position, and the labels of positions 0, 1, ...
+    """Find the positions of points on the x-axis.
 
-    There are no labels if `x` is a number for every point. Otherwise, each value of `x` has a
-    position and a label.
+    If the key `x` is a number for every point, the number is the position. Otherwise, the values of
+    `x` get the positions 0, 1, ...
+
+    Returns:
+        A function that maps a point to its position, and the labels of the positions 0, 1, ... The
+        list of labels is empty if positions are numbers.
     """
     every = [point for curve in curves.every for point in curve.points]
     if all(point.at(x) is not None for point in every):

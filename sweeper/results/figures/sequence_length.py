@@ -71,10 +71,10 @@ def _head_size(point: Point) -> float:
 
 
 def _above_largest(points: list[Point]) -> list[Point]:
-    """Subtract the values of the last point from those of all others, seed by seed.
+    """Return all points but the last, after subtracting the last point's values seed by seed.
 
-    `points` are sorted by head size, so the last one has the largest heads. Return the others. They
-    keep only the seeds that the last one has, too.
+    Seeds that the last point lacks are left out. `points` must be sorted by head size, so that the
+    last point has the largest heads.
     """
     *smaller, largest = points
     return [

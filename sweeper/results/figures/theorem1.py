@@ -92,9 +92,10 @@ def share_of_length(point: Point) -> float:
 
 
 def knee_of(curve: Sequence[panel.Mark]) -> panel.Mark | None:
-    """Return the first mark whose error is below a tenth of that at the size before, or None.
+    """Return the first mark that is a knee, or None.
 
-    The size before is smaller by 1.
+    At a knee, the error falls by more than a factor of COLLAPSE from the mark before, while the
+    head size grows by 1.
     """
     for before, mark in pairwise(curve):
         sizes = [one.point.at(HEAD_SIZE) or 0.0 for one in (before, mark)]

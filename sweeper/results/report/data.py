@@ -100,9 +100,14 @@ def _question(claim: str) -> str:
 
 
 def _rows(table: Table) -> dict[str, Any]:
-    """Return the table of runs: its "columns" and its "rows".
+    """Return the table of runs.
 
-    Other columns that have one value for all runs are under "alike", as pairs of label and value.
+    Returns:
+        A dict with these keys:
+
+        - columns: the key and the label of each column that is shown.
+        - rows: the cells of each run, by the key of the column.
+        - alike: [label, value] of each column that is not shown, because all runs have one value.
     """
     metrics = [measure.metric for measure in measures(table)]
     always = {*_FIRST_COLUMNS, *metrics, "run"}
@@ -154,7 +159,7 @@ def run_data(run: Run, row: Row, files: RunFiles) -> dict[str, Any]:
 
 
 def _trained(run: Run, files: RunFiles) -> dict[str, Any]:
-    """Return the attempts of a run, its training curves and the end of its log."""
+    """Return {"attempts": attempts of a run, "curves": training curves, "log": last lines}."""
     attempts = run.attempts()
     finished = files.result.attempt if files.result else None
     # Show the newest log that is not empty, because the last attempt may have failed before it
@@ -201,10 +206,16 @@ def curves(
 
 
 def provenance(tables: Sequence[Table]) -> dict[str, Any]:
-    """Return the commands, the versions of the program and of libraries, and the device hours.
+    """Return the provenance of the page.
 
-    Versions and device hours are those of finished runs. Each kind of device has its sum of hours.
-    An hour of training on two devices is two device hours.
+    Returns:
+        A dict with these keys. All but `commands` are only about finished runs.
+
+        - commands: each command with its experiments, plan and scale.
+        - code: pairs of a version of the program and its number of runs.
+        - libraries: pairs of a library with its version, and its number of runs.
+        - devices: (kind of device, number of runs, device hours). An hour of training on two
+          devices is two device hours.
     """
     commands = defaultdict(list)
     for table in tables:

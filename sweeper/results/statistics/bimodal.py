@@ -14,9 +14,9 @@ LEAST_DF_OF_SEEDS = 8
 # Only points whose variance is at least this share of the largest one are tested. In the others,
 # all seeds probably belong to one mode.
 COMPARABLE = 0.1
-# If the largest variance is more than this many times the pooled variance of the points that are
-# not tested, these points add degrees of freedom. Variances of normal values hardly ever differ so
-# much, so few seeds are enough to call the point with the largest variance bimodal.
+# The points that are not tested count towards LEAST_DF_OF_SEEDS, too, if the largest variance is
+# more than this many times their pooled variance. Variances of normal values hardly ever differ so
+# much. So a few seeds are enough then to call the point with the largest variance bimodal.
 FAR = 64.0
 
 

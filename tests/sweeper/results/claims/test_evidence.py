@@ -130,7 +130,7 @@ def test_a_claim_that_the_points_cannot_decide_is_refused():
     with pytest.raises(UserError, match=needed) as told:
         check_decidable(figure(generous, FEW).table())
     assert f"{WORSENS}: No two points with different" in str(told.value)
-    assert "'experiment.claims=[small_beats_large]'." in str(told.value)
+    assert "'experiment.claims=[small_beats_large]' to the command." in str(told.value)
 
 
 def test_a_round_has_the_next_seed_of_every_point_of_undecided_claims():
