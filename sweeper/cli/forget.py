@@ -71,9 +71,13 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
         yes: whether to remove without asking.
 
     Raises:
-        UserError: nothing was removed, for one of these reasons: there is no experiment or run with
-            this name; a sweep that may need the runs is training; a plan cannot be read; plans or
-            files changed before the user answered; there is no terminal to ask in.
+        UserError: nothing was removed, for one of these reasons:
+
+            - there is no experiment or run with this name
+            - a sweep that may need the runs is training
+            - a plan cannot be read
+            - plans or files changed before the user answered
+            - there is no terminal to ask in
     """
     store = RunStore(outputs)
     removal = _removal(store, name)

@@ -105,6 +105,6 @@ def check_start(run: Record, plan: Plan, facts: Facts) -> None:
 
 
 def tokenizer_of(config: Mapping[str, Any], facts: Facts) -> str:
-    """Return the name of the prepared data with the tokenizer of the run that has this config."""
+    """Return the name of the prepared data that has the tokenizer of a run with this config."""
     named: str | None = config["task"].get("tokenizer")
     return named or str(facts.text(config)["prepared"])

@@ -41,10 +41,10 @@ class Executor:
     plan are not tried again.
 
     Attributes:
-        changes: compares runs with the present code. All runs of the sweep use the code
-            `changes.code`, which was read at the start of the sweep.
-        tripped: the reason why the executor starts no more jobs, such as a spent budget, or "" if
-            it still does.
+        changes: an object that compares runs with the present code. All runs of the sweep use
+            the code `changes.code`, which was read at the start of the sweep.
+        tripped: the reason why the executor starts no more jobs, such as a spent budget; "" while
+            it still starts jobs.
         chosen_h: the device hours that tuning trials took.
     """
 

@@ -211,8 +211,8 @@ def with_choices(
 
     Args:
         points: the points before tuning.
-        chosen: for each tuned point, its choice, followed by its alternatives. `setting` makes the
-            keys.
+        chosen: the choice of each tuned point, or two choices if tuning could not decide between
+            them. `setting` makes the keys.
     """
     values = {}
     for arm in by_arm(points).values():
@@ -254,7 +254,7 @@ def _configurations(
     sizes = facts.sizes([point.config for point in found])
     for point, size in zip(found, sizes, strict=True):
         if size != point.size:
-            # Refuse such keys, since the sizes and costs in the printed plan would be wrong.
+            # Refuse keys that change a size or a cost, since the plan prints both before tuning.
             raise invalid_value(
                 "experiment.tune.grid",
                 list(tune.grid),
