@@ -193,9 +193,9 @@ class Configurations:
             allowed = key in ("task", "model/attention") or key in shared
             if self.composer.is_group(key) and not allowed:
                 raise UserError(
-                    f"experiment={self.experiment.yaml}: arm {arm.name} cannot choose {key}. An arm "
-                    "with a parent can choose only task and model/attention; set single keys of "
-                    f"{key} instead."
+                    f"experiment={self.experiment.yaml}: arm {arm.name} cannot choose {key}. An "
+                    "arm with a parent can choose only task and model/attention. Set single keys "
+                    f"of {key} instead."
                 )
             parents = {str(one.values.get(key)) for one in self.done[arm.parent]}
             if key in arm.swept and key not in shared and len(parents) > 1:
@@ -448,9 +448,9 @@ class Configurations:
     ) -> dict[str, Any]:
         """Return the config of a run that starts from the weights and tokenizer of `parent`.
 
-        If `settings` keep the task, return the parent's config, changed by `settings`. If they
-        choose another task, return the config of that task with the parent's model. The dropout
-        then comes from the new task, since dropout has no weights.
+        - If `settings` keep the task, return the parent's config, changed by `settings`.
+        - If `settings` choose another task, return the config of that task with the parent's model,
+          but keep the dropout of that task, since dropout has no weights.
         """
         task = parent["task"]["name"]
         template, plain = self._template({"task": task, **settings})

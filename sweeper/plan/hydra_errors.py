@@ -35,8 +35,8 @@ def is_user_error(problem: Exception) -> bool:
     """Return whether the user can correct the problem, so that a traceback would not help.
 
     The user can correct errors of Hydra, OmegaConf, yaml and the operating system, and can install
-    a missing library. Other exceptions, such as ValueError, may be bugs in Headroom. So they count
-    only if a module of Hydra raised them.
+    a missing library. Other exceptions, such as ValueError, may be bugs in Headroom. So return True
+    for such an exception only if a module of Hydra raised it.
     """
     *_, (frame, _) = traceback.walk_tb(problem.__traceback__)
     by_hydra = str(frame.f_globals.get("__name__")).startswith("hydra.")

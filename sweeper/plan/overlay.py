@@ -105,10 +105,10 @@ def _check_not_solved(experiment: Experiment, typed: Mapping[str, Any]) -> None:
 
 
 def _added_axes(experiment: Experiment, axes: Mapping[str, list[Any]]) -> list[str]:
-    """Return the keys of `axes` with several values that an arm of the yaml does not sweep.
+    """Return the keys of `axes` that at least one arm of the yaml does not sweep.
 
-    Ignore arms that have a parent or are matched to another arm, since the points of such arms take
-    the value of their parent or their target.
+    Leave out keys with a single value. Ignore arms that have a parent or are matched to another
+    arm, since the points of such arms take the value of their parent or their target.
     """
     arms = experiment.arms
     free = [
