@@ -400,7 +400,7 @@ REMOVED = {
     "docs/clusters.md shows",
     "merge": "copy the outputs folder back, as docs/clusters.md shows",
     "bundle": f"zip the outputs folder; {as_typed('collect')} judges its records again",
-    "archive": "zip the outputs folder, and unzip it before you run a command on it",
+    "archive": "zip the outputs folder, and unzip the file before you run a command",
     "squad": "run SQuAD's evaluate-v1.1.py on predictions.json in the folder of a run's attempt",
     "--effect": "leave it out, since costs assume the difference that was measured so far",
 }

@@ -133,7 +133,8 @@ def _remove(store: RunStore, name: str, removal: _Removal) -> None:
 def _removal(store: RunStore, name: str) -> _Removal:
     """Return what to remove for `name`, an experiment or a run.
 
-    Raise UserError if the name is unknown, a plan cannot be read, or a related run is in training.
+    Raise UserError if the name is unknown, a plan cannot be read, or a run in `_Removal.related` is
+    in training.
     """
     for unreadable in damaged(store.outputs):
         raise unreadable

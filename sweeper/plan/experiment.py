@@ -330,7 +330,7 @@ def read_experiment(
     by_scale = _valid(_SCALES, changed, name, "experiment.scales")
     if by_scale and scale not in by_scale:
         expected = f"a scale that experiment={name} defines ({', '.join(by_scale)})"
-        remedy = f"choose one of them or add it to conf/experiment/{name}.yaml"
+        remedy = f"choose one of them, or add {scale} in conf/experiment/{name}.yaml"
         raise invalid_value("scale", scale, expected, remedy)
 
     own = by_scale.get(scale) or {}

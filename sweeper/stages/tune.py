@@ -286,7 +286,7 @@ class Tuning:
 
     @classmethod
     def of(cls, plan: Plan, process: SizeServer, store: RunStore) -> Tuning:
-        """Return the tuning of a plan, as far as finished trials on disk have advanced it.
+        """Return the tuning of a plan, with the choices that finished trials on disk allow so far.
 
         Raises:
             UserError: a value in `tune.grid` is invalid, the metric `tune.by` is unknown, or all
