@@ -293,7 +293,7 @@ class Configurations:
     def _matched(
         self, point: Configuration, match: Match, target: _Target
     ) -> Configuration:
-        """Return the point with the value of `match.solve` that brings it nearest to the target.
+        """Return the point with the value of the key `match.solve` that best matches the target.
 
         Raise UserError if no value brings the size within `match.tolerance` of the target.
         """
@@ -479,8 +479,8 @@ class Configurations:
         for key, source in READ_BY.items():
             value = values.get(key)
             ignored = value is not None and source != data["source"]
-            # Tasks and scales may set keys of other sources, so refuse only keys in `given`. But
-            # they never set data.root, so refuse it always.
+            # Tasks and scales may set keys of other sources, so refuse only keys in `given`. No
+            # task or scale sets data.root, so refuse an ignored data.root in any case.
             if ignored and (key in given or key == "data.root"):
                 expected = f"null, since data.source={data['source']} ignores this key"
                 remedy = f"leave it out, or choose data={source}"

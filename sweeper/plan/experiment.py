@@ -120,8 +120,9 @@ class Match:
 class Arm:
     """One curve of an experiment: fixed keys, swept keys, and a condition on its points.
 
-    If `parent` names another arm, each run starts from the weights of a run of that arm with the
-    same seed. It has the config of that run, except for the keys in `set` and `grid`.
+    If `parent` names another arm, each run starts from the weights of a parent run: the run of that
+    arm with the same seed. The config is that of the parent run, except for the keys in `set` and
+    `grid`.
     """
 
     name: str

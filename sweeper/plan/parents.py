@@ -66,7 +66,7 @@ def check_start(run: Record, plan: Plan, facts: Facts) -> None:
     The parent may be a run of the same plan, or a finished run that `parent=ID` names. Both runs
     need the same tokenizer and the same values of `model.*`, except for `model.dropout` and
     `model.initializer_range`. A model with collaborative attention may start from a model with any
-    attention variant, since it can re-parametrise the weights.
+    attention variant, since collaborative attention can re-parametrise the weights of the variant.
     """
     if run.parent is None:
         return

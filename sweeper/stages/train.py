@@ -201,8 +201,8 @@ class Executor:
         """Reset the runs of `left` that other code trained, so that they start from step 0.
 
         `left` has parents before children. Reset children before parents, because the old result
-        of a parent may be the only sign that a child needs a reset. Otherwise, if this sweep were
-        killed halfway, the next sweep would miss such children.
+        of a parent may be the only sign that a child needs a reset. If the parents came first and
+        this sweep were killed halfway, the next sweep would miss such children.
         """
         # Hold the lock, so that no other sweep with this option trains a run in between.
         with changing_plans(plan.outputs):
