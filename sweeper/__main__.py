@@ -103,8 +103,8 @@ def train(_: None, options: argparse.Namespace) -> int:
     """Train all planned runs of the outputs folder that are not done, on this machine.
 
     Long runs start first. A run that starts from the weights of another run waits for that run.
-    Ctrl-C and SIGTERM save and stop the runs in training. To continue, repeat the command. It needs
-    torch, pytorch-lightning, numpy, tokenizers and pydantic, but no network.
+    Ctrl-C and SIGTERM save and stop the runs in training. To continue, repeat the command. The
+    command needs torch, pytorch-lightning, numpy, tokenizers and pydantic, but no network.
     """
     from sweeper.run.unfinished import train as train_unfinished
 
@@ -118,8 +118,8 @@ def train(_: None, options: argparse.Namespace) -> int:
 def status(console: Terminal, options: argparse.Namespace) -> int:
     """Print how many runs are new, running, done or failed, and why runs failed.
 
-    The command counts the runs of each experiment, as the newest sweep planned them. Below, it
-    lists the runs that are neither new nor done.
+    The command counts the runs of each experiment, as the newest sweep planned them. Below
+    these numbers, the command lists the runs that are neither new nor done.
     """
     from sweeper.cli.status import lines, print_status, watch
 
@@ -224,11 +224,11 @@ def judge(console: Terminal, options: argparse.Namespace) -> int:
     """Judge scores from a CSV file, whether a sweep or another program wrote it.
 
     If a sweep wrote the file, its claims are judged, and you need no options. A file of your own
-    has the columns arm (or point), seed and value, and may have metric, flops and seconds. For it,
-    --better is required, and each arm is compared with the baseline. docs/judging.md has examples.
+    has the columns arm (or point), seed and value, and may have metric, flops and seconds. Such a
+    file needs --better, and each arm is compared with the baseline. docs/judging.md has examples.
 
-    The exit code is 3 if a verdict is undecided, else 1 if none is supported, else 0. It is 2 if
-    the input is wrong.
+    Exit code 0: a verdict is supported, and none is undecided. Exit code 1: no verdict is supported
+    or undecided. Exit code 2: the input is wrong. Exit code 3: a verdict is undecided.
     """
     from dataclasses import asdict
 
@@ -272,8 +272,8 @@ def dashboard(console: Terminal, options: argparse.Namespace) -> None:
     """Show the experiments in Weights & Biases, as a saved view with their results.
 
     The command uploads the table, figures and verdicts of each experiment to the project that the
-    runs are mirrored to. Then it saves a view of the project and prints the URL of the view. It
-    needs an API key and pip install "wandb-workspaces>=0.4.13" (docs/wandb.md).
+    runs are mirrored to. Then it saves a view of the project and prints the URL of the view. The
+    command needs an API key and pip install "wandb-workspaces>=0.4.13" (docs/wandb.md).
     """
     from sweeper.results.dashboard import publish_dashboard
     from sweeper.stages.publish import collect_and_judge
@@ -313,7 +313,7 @@ PUBLISHED: Arguments = {
         "dest": "into",
         "type": Path,
         "metavar": "FOLDER",
-        "help": "write to this folder instead of DIR; other users may read it",
+        "help": "write to this folder instead of DIR, and let other users read the folder",
     },
 }
 JSON: Arguments = {"--json": _flag("print JSON")}
@@ -400,7 +400,7 @@ REMOVED = {
     "docs/clusters.md shows",
     "merge": "copy the outputs folder back, as docs/clusters.md shows",
     "bundle": f"zip the outputs folder; {as_typed('collect')} judges its records again",
-    "archive": "zip the outputs folder, and unzip it before you run a command on it",
+    "archive": "zip the outputs folder, and unzip the file before you run a command",
     "squad": "run SQuAD's evaluate-v1.1.py on predictions.json in the folder of a run's attempt",
     "--effect": "leave it out, since costs assume the difference that was measured so far",
 }

@@ -71,9 +71,13 @@ def forget(console: Console, outputs: Path, name: str, *, yes: bool) -> bool:
         yes: whether to remove without asking.
 
     Raises:
-        UserError: nothing was removed, for one of these reasons: there is no experiment or run with
-            this name; a sweep that may need the runs is training; a plan cannot be read; plans or
-            files changed before the user answered; there is no terminal to ask in.
+        UserError: nothing was removed, for one of these reasons:
+
+            - there is no experiment or run with this name
+            - a sweep that may need the runs is training
+            - a plan cannot be read
+            - plans or files changed before the user answered
+            - there is no terminal to ask in
     """
     store = RunStore(outputs)
     removal = _removal(store, name)
@@ -129,7 +133,8 @@ def _remove(store: RunStore, name: str, removal: _Removal) -> None:
 def _removal(store: RunStore, name: str) -> _Removal:
     """Return what to remove for `name`, an experiment or a run.
 
-    Raise UserError if the name is unknown, a plan cannot be read, or a related run is in training.
+    Raise UserError if the name is unknown, a plan cannot be read, or a run in `_Removal.related` is
+    in training.
     """
     for unreadable in damaged(store.outputs):
         raise unreadable

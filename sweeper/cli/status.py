@@ -69,8 +69,8 @@ def lines(
 ) -> Iterator[Line]:
     """Yield a `Line` for each run of each experiment. Without `experiments`, include all of them.
 
-    To poll, pass the same `store` to each call. It compares the heartbeats of successive calls, and
-    so notices that a process on another machine has ended.
+    To poll, pass the same `store` to each call. The store compares the heartbeats of successive
+    calls, and so notices that a process on another machine has ended.
     """
     store = store or RunStore(outputs)
     # Read each run only once, even if several experiments use it or other runs start from it.
@@ -167,7 +167,8 @@ def print_status(console: Console, found: Sequence[Line], *, every: bool) -> Non
     listed = [line for line in runs.values() if line.state not in quiet]
     if len(listed) < len(runs):
         console.print(
-            "--all lists every run with its id and its description. Other commands accept both."
+            "--all lists every run with its id and its description. Commands such as forget accept "
+            "either of them."
         )
 
     if listed:
@@ -203,7 +204,7 @@ def _tally(lines: Collection[Line], states: Sequence[str]) -> list[str]:
 
 
 def _progress(line: Line) -> tuple[str, ...]:
-    """Return step, loss, speed and time left as phrases; "" for what is unknown."""
+    """Return step, loss, speed and time left as phrases. Return "" for each unknown one."""
     heartbeat = line.heartbeat
     step, loss, speed = map(heartbeat.get, ("step", "loss", "tokens_per_second"))
     # Show the step only for failed runs. In other states, `line.reason` already has it.

@@ -107,8 +107,8 @@ class Configurations:
     def _fine_tunings(self) -> Iterator[Configuration]:
         """Yield fine-tunings of the finished run that the override `parent` names.
 
-        Its model replaces the pre-training of the experiment. So ignore the keys that the arm sets
-        or sweeps, unless the command line sweeps them, too.
+        The model of this run replaces the pre-training of the experiment. So ignore the keys that
+        the arm sets or sweeps, unless the command line sweeps them, too.
 
         Raise UserError if the experiment has several arms, or an arm that sets `model.head_size`.
         """
@@ -183,8 +183,8 @@ class Configurations:
     def _check_child_keys(self, arm: Arm) -> None:
         """Raise UserError if an arm with a parent sets or sweeps a key that it may not change.
 
-        Of the config groups, it may choose only `task` and `model/attention`. It may not sweep a
-        key that its parent sweeps.
+        Such an arm may choose options of only two config groups, `task` and `model/attention`. It
+        may not sweep a key that its parent arm sweeps. Keys of the command line are exempt.
         """
         assert arm.parent is not None
         # A child may set these keys, since the command line sets them in the parents as well.
@@ -193,9 +193,9 @@ class Configurations:
             allowed = key in ("task", "model/attention") or key in shared
             if self.composer.is_group(key) and not allowed:
                 raise UserError(
-                    f"experiment={self.experiment.yaml}: arm {arm.name} has a parent, so it can "
-                    f"choose task and model/attention, but not {key}; set single keys of {key} "
-                    "instead."
+                    f"experiment={self.experiment.yaml}: arm {arm.name} cannot choose {key}. An "
+                    "arm with a parent can choose only task and model/attention. Set single keys "
+                    f"of {key} instead."
                 )
             parents = {str(one.values.get(key)) for one in self.done[arm.parent]}
             if key in arm.swept and key not in shared and len(parents) > 1:
@@ -293,7 +293,7 @@ class Configurations:
     def _matched(
         self, point: Configuration, match: Match, target: _Target
     ) -> Configuration:
-        """Return the point with the value of `match.solve` that brings it nearest to the target.
+        """Return the point with the value of the key `match.solve` that best matches the target.
 
         Raise UserError if no value brings the size within `match.tolerance` of the target.
         """
@@ -366,8 +366,8 @@ class Configurations:
     ) -> dict[str, Any]:
         """Return `config` with the model and the tokenizer of the finished run `config["parent"]`.
 
-        Keep the values of the keys in `given`, which the command line or the arm sets. If one of
-        them does not fit the parent, `check_start` refuses it later.
+        Keep the values of the keys in `given`, which the command line or the arm sets. If such a
+        value does not fit the parent, `check_start` refuses the run later.
         """
         parent = self.parents.record(config["parent"])
         whole = self._inherited(config, parent.config, given)
@@ -387,8 +387,11 @@ class Configurations:
     ) -> dict[str, Any]:
         """Return `config` with the model and the tokenizer of another config, `parent`.
 
-        Keep the dropout of `config`, since it has no weights. Also keep its attention and its
-        tokenizer settings, if `given` has their keys.
+        Keep these parts of `config`:
+
+        - its dropout, since dropout has no weights
+        - its attention, if `given` has the key "model/attention"
+        - each setting of its tokenizer whose key is in `given`, such as "task.vocabulary_size"
         """
         model = copy.deepcopy(parent["model"])
         if "dropout" in model and "dropout" in config["model"]:
@@ -445,9 +448,9 @@ class Configurations:
     ) -> dict[str, Any]:
         """Return the config of a run that starts from the weights and tokenizer of `parent`.
 
-        If `settings` keep the task, return the parent's config, changed by `settings`. If they
-        choose another task, return the config of that task with the parent's model. The dropout
-        then comes from the new task, since dropout has no weights.
+        - If `settings` keep the task, return the parent's config, changed by `settings`.
+        - If `settings` choose another task, return the config of that task with the parent's model,
+          but keep the dropout of that task, since dropout has no weights.
         """
         task = parent["task"]["name"]
         template, plain = self._template({"task": task, **settings})
@@ -468,16 +471,16 @@ class Configurations:
         If `data.root` has a subfolder named after the task, `data.root` becomes this subfolder.
         Return `config`, which is changed in place.
 
-        Raise UserError if `given`, the keys that the user or the arm sets, has a key that the
-        chosen source of text ignores.
+        `given` has the keys that the command line or the arm sets. Raise UserError if the chosen
+        source of text ignores one of them, or if `data.hub.path` is a relative path.
         """
         data, task = config["data"], config["task"]["name"]
         values = leaves(data, "data.")
         for key, source in READ_BY.items():
             value = values.get(key)
             ignored = value is not None and source != data["source"]
-            # Tasks and scales may set keys of other sources, so refuse only keys in `given`. But
-            # they never set data.root, so refuse it always.
+            # Tasks and scales may set keys of other sources, so refuse only keys in `given`. No
+            # task or scale sets data.root, so refuse an ignored data.root in any case.
             if ignored and (key in given or key == "data.root"):
                 expected = f"null, since data.source={data['source']} ignores this key"
                 remedy = f"leave it out, or choose data={source}"

@@ -120,8 +120,9 @@ class Match:
 class Arm:
     """One curve of an experiment: fixed keys, swept keys, and a condition on its points.
 
-    If `parent` names another arm, each run starts from the weights of a run of that arm with the
-    same seed. It has the config of that run, except for the keys in `set` and `grid`.
+    If `parent` names another arm, each run starts from the weights of a parent run: the run of that
+    arm with the same seed. The config is that of the parent run, except for the keys in `set` and
+    `grid`.
     """
 
     name: str
@@ -330,7 +331,7 @@ def read_experiment(
     by_scale = _valid(_SCALES, changed, name, "experiment.scales")
     if by_scale and scale not in by_scale:
         expected = f"a scale that experiment={name} defines ({', '.join(by_scale)})"
-        remedy = f"choose one of them or add it to conf/experiment/{name}.yaml"
+        remedy = f"choose one of them, or add {scale} in conf/experiment/{name}.yaml"
         raise invalid_value("scale", scale, expected, remedy)
 
     own = by_scale.get(scale) or {}

@@ -98,12 +98,18 @@ class Facts:
     def text(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return facts about a config's training text. Raise UserError if the text is missing.
 
-        The facts are `digest`, `describe` (a description), `prepared` (the name of the prepared
-        data) and `metrics` (the names of the metrics that the task measures). The text is read
-        again only if the size or the times of a file have changed.
+        The server reads the text again only if the size or the times of a file have changed.
+
+        Returns:
+            A dict with these keys:
+
+            - `digest`: the digest of the text
+            - `describe`: a description of the text
+            - `prepared`: the name of the prepared data
+            - `metrics`: the names of the metrics that the task measures
         """
         data = {key: value for key, value in config["data"].items() if key != "digest"}
-        # The data set data.hub.path may be a local folder, too.
+        # data.hub.path names a data set of the Hub, or a local folder.
         place = data["root"] or (data.get("hub") or {}).get("path")
         fingerprints = _fingerprints(Path(place)) if place else None
         key = digest_of([data, config["task"], fingerprints])

@@ -17,7 +17,7 @@ def combinations(arm: Arm) -> list[dict[str, Any]]:
 
     The last axis varies fastest. An axis may set several keys together, as in
     `model.heads,model.layers: [[8, 2], [9, 3]]`. If two axes set the same key, the later axis wins.
-    Raise UserError if an axis of several keys does not list as many values for each point.
+    Raise UserError if an axis of several keys does not give one value for each of these keys.
     """
     every: dict[str, dict[str, Any]] = {}
     for values in itertools.product(*arm.grid.values()):

@@ -35,8 +35,8 @@ def is_user_error(problem: Exception) -> bool:
     """Return whether the user can correct the problem, so that a traceback would not help.
 
     The user can correct errors of Hydra, OmegaConf, yaml and the operating system, and can install
-    a missing library. Other exceptions, such as ValueError, may be bugs in Headroom. So they count
-    only if a module of Hydra raised them.
+    a missing library. Other exceptions, such as ValueError, may be bugs in Headroom. So return True
+    for such an exception only if a module of Hydra raised it.
     """
     *_, (frame, _) = traceback.walk_tb(problem.__traceback__)
     by_hydra = str(frame.f_globals.get("__name__")).startswith("hydra.")
@@ -47,7 +47,7 @@ def is_user_error(problem: Exception) -> bool:
 
 
 def explained(problem: Exception) -> UserError:
-    """Return a UserError for an error, such as one of Hydra. Return a UserError unchanged."""
+    """Convert an error, such as one of Hydra, into a UserError. Return a UserError unchanged."""
     if isinstance(problem, UserError):
         return problem
     if mark := getattr(problem, "problem_mark", None):
@@ -131,7 +131,9 @@ REMOVED = {
     "hydra.sweeper.on_oom": "write trainer.micro_batches=auto",
     "hydra.sweeper.pilot": "train two seeds with seed=0,1, and then run `python -m sweeper decide`",
     "arms.*.seeds": "leave it out; all arms of an experiment have the same seeds",
-    "tune.steps": "leave it out; all trials train in full, since short ones favour high rates",
+    "tune.steps": (
+        "leave it out; all trials train in full, since short trials favour high learning rates"
+    ),
     "tune.halving": "leave it out, since each trial trains all steps",
     "tune.transfer": "leave it out, since each arm's smallest and largest model are tuned",
     "tune.per": "leave it out, since each arm's smallest and largest model are tuned first",

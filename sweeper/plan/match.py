@@ -68,7 +68,7 @@ def solve(
             raise UserError(FALLS) from None
     if not near:
         raise UserError(
-            f"no value gives a valid model; with {step}, the error is: {try_at(1)}"
+            f"no value gives a valid model; with the value {step}, the error is: {try_at(1)}"
         )
     if not changes:
         values = ", ".join(str(multiple * step) for multiple in tried)

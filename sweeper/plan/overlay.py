@@ -85,11 +85,12 @@ def _refuse_tuning_options(experiment: Experiment, typed: Mapping[str, Any]) -> 
     """
     for key, value in typed.items():
         if value and re.match(r"experiment\.(scales\.[^.]+\.)?tune", key):
-            expected = (
-                f"no option of tuning, since {experiment.yaml} is not tuned: it needs "
-                "experiment.tuned=true, and a key in tune.grid that the command line does not set"
+            expected = f"no option of tuning, since {experiment.yaml} is not tuned"
+            remedy = (
+                "leave this option out. Tuning needs experiment.tuned=true, and a key in "
+                "experiment.tune.grid that the command line does not set"
             )
-            raise invalid_value(key, value, expected, "add them, or leave it out")
+            raise invalid_value(key, value, expected, remedy)
 
 
 def _check_not_solved(experiment: Experiment, typed: Mapping[str, Any]) -> None:
@@ -104,10 +105,10 @@ def _check_not_solved(experiment: Experiment, typed: Mapping[str, Any]) -> None:
 
 
 def _added_axes(experiment: Experiment, axes: Mapping[str, list[Any]]) -> list[str]:
-    """Return the keys of `axes` with several values that an arm of the yaml does not sweep.
+    """Return the keys of `axes` that at least one arm of the yaml does not sweep.
 
-    Ignore arms that have a parent or are matched to another arm, since the points of such arms take
-    the value of their parent or their target.
+    Leave out keys with a single value. Ignore arms that have a parent or are matched to another
+    arm, since the points of such arms take the value of their parent or their target.
     """
     arms = experiment.arms
     free = [
@@ -137,7 +138,7 @@ def _check_arms_agree(experiment: Experiment, key: str, typed: Any) -> None:
     if setting and any(value != values[0] for value in values):
         expected = (
             f"a key in which the arms of {experiment.yaml} do not differ "
-            f"(set by {', '.join(setting)})"
+            f"(arms that set this key: {', '.join(setting)})"
         )
         one = f"experiment.arms.ARM.set={{{key}: VALUE}}"
         remedy = f"write '{one}' for one arm, or sweep a grid without an experiment"

@@ -145,10 +145,12 @@ def _listed(key: str, override: Override, composer: Composer, most: int) -> list
 
 
 def _check_axis(key: str, values: list[Any]) -> None:
-    """Raise UserError if `key` cannot be swept, such as `scale` or `name`."""
+    """Raise UserError if a key such as `scale` is swept, or if a value refers to another key."""
     listed = ",".join(map(str, values))
     if key.startswith("experiment."):
-        remedy = f"to set a list, write '{key}=[{listed}]'; to sweep seeds, write seed={listed}"
+        remedy = (
+            f"to set a list, write '{key}=[{listed}]'; to sweep seeds, write seed=0,1,2"
+        )
         raise invalid_value(key, listed, "one value", remedy)
     if key == "scale" or not can_change_results(key):
         # All points of a sweep have the same scale. A key that cannot change results would give the
@@ -156,7 +158,7 @@ def _check_axis(key: str, values: list[Any]) -> None:
         remedy = "start one sweep for each value"
         raise invalid_value(key, listed, "one value", remedy)
     if "${" in listed:
-        # Points are named and compared by their values. So these may not depend on other keys.
+        # Points are named and compared by their values. So no value may refer to another key.
         expected = "no reference to another key"
         remedy = "write the values, or start one sweep for each of them"
         raise invalid_value(key, listed, expected, remedy)
@@ -202,10 +204,13 @@ def name_of(
 ) -> str:
     """Return the default name for the results of a command line, such as "fig1-3f2a9c01".
 
-    The name begins with the name of the experiment. Without an experiment, it begins with "grid" if
-    a key other than `seed` is swept, else with "run". If overrides can change results, a hash of
-    these overrides follows. The hash leaves out `scale` if it is the default, and `seed` if it
-    includes all seeds of the experiment or of the config.
+    The name has two parts:
+
+    1. The name of the experiment. Without an experiment, "grid" if a key other than `seed` is
+       swept, else "run".
+    2. A hash of the overrides that can change results. Leave out a `scale` that is the default, and
+       a `seed` that includes all seeds of the experiment or of the config. If no override is left,
+       leave out this part.
     """
     base = "grid" if command_line.axes.keys() - {"seed"} else "run"
     if experiment:

@@ -66,7 +66,7 @@ def check_start(run: Record, plan: Plan, facts: Facts) -> None:
     The parent may be a run of the same plan, or a finished run that `parent=ID` names. Both runs
     need the same tokenizer and the same values of `model.*`, except for `model.dropout` and
     `model.initializer_range`. A model with collaborative attention may start from a model with any
-    attention variant, since it can re-parametrise the weights.
+    attention variant, since collaborative attention can re-parametrise the weights of the variant.
     """
     if run.parent is None:
         return
@@ -105,6 +105,6 @@ def check_start(run: Record, plan: Plan, facts: Facts) -> None:
 
 
 def tokenizer_of(config: Mapping[str, Any], facts: Facts) -> str:
-    """Return the name of the prepared data with the tokenizer of the run that has this config."""
+    """Return the name of the prepared data that has the tokenizer of a run with this config."""
     named: str | None = config["task"].get("tokenizer")
     return named or str(facts.text(config)["prepared"])

@@ -59,15 +59,15 @@ class Configuration:
         arm: the arm.
         values: the values of the keys in the arm's grid. In a matched arm, also the computed value
             of the key `match.solve`.
-        config: the config of the point's runs, but each run has its own seed, unless `once` is
-            True.
+        config: the config of the point's runs. Each run replaces the seed by its own seed, unless
+            `once` is True.
         size: the size of the model.
         matched: the target size and the achieved size; None if the arm is not matched.
         parent: the configuration from whose weights the runs start, or None. Each run starts from
             the parent's run with the same seed.
         once: whether the point has only one run, with the seed in `config`.
-        seeds: the seeds of a tuning trial. It is empty for all other points, which have the seeds
-            of the experiment.
+        seeds: the seeds of a tuning trial. All other points have the seeds of the experiment, and
+            this attribute is empty.
         chosen: the values that tuning chose; None if the point is not tuned.
         alternative_to: None in most cases. If trials could not tell which of two choices of the
             tuned values is better, the point has two configurations. In the second configuration,

@@ -92,7 +92,8 @@ class Planner:
     ) -> dict[str, Experiment]:
         """Return the experiments of a command line, keyed by the name of their results.
 
-        Raise UserError if they are invalid or have more than `max_runs` points.
+        Raise UserError if an experiment is invalid, or if all of them together have more than
+        `max_runs` points.
         """
         given_name = template.resolved.get("name")
         if given_name is not None:
@@ -108,7 +109,8 @@ class Planner:
             name = given_name or name_of(command_line, shipped, self.composer)
             made = with_command_line(shipped, axes, command_line.values)
             if made.finetune and "parent" in command_line.keys:
-                # All points fine-tune one model, so claims about sizes have nothing to compare.
+                # All points fine-tune one model, so claims about sizes have nothing to compare. So
+                # keep only the claims of the command line.
                 made.claims = command_line.values.get("experiment.claims", [])
             found[name] = replace(made, name=name)
         if not command_line.experiments:
@@ -246,7 +248,8 @@ def _replaced(
 ) -> str:
     """Return a note for the user if the task or the scale overrides the chosen optimizer, else "".
 
-    Hydra composes the task and the scale after the optimizer, and they may set keys of it.
+    Hydra composes the task and the scale after the optimizer, so both may set its keys to other
+    values.
     """
     settings = {**command_line.values, **point.arm.set, **point.values}
     option = settings.get("optimizer")

@@ -1,8 +1,9 @@
 """Refuse configs that name code to run, or that contain secrets.
 
-A config could make Hydra call any function with the key `_target_`, and copy environment variables
-into saved files with a resolver such as `${oc.env:KEY}`. Headroom needs neither, since it finds
-tasks and models by name. The checks also cover the yaml files in the folder of `--config-dir`.
+With the key `_target_`, a config could make Hydra call any function. With a resolver such as
+`${oc.env:KEY}`, a config could copy environment variables into saved files. Headroom needs neither
+the key nor resolvers, since it finds tasks and models by name. The checks also cover the yaml files
+in the folder of `--config-dir`.
 """
 
 import math

@@ -85,7 +85,7 @@ def _more_seeds(
     counts: dict[str, int] = {}
     for name, least in zip(names, own, strict=True):
         counts[name] = max(least, wanted.get(name, 0), counts.get(name, 0))
-    # Visit children before their parents, so that grandparents get the number as well.
+    # Visit children before their parents, so that grandparents get enough seeds as well.
     for one, name in zip(reversed(found), reversed(names), strict=True):
         if one.parent:
             parent = first_run(one.parent)

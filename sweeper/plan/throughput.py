@@ -20,8 +20,8 @@ OTHERS = 50  # read at most this many finished runs of other plans
 NEWEST = 20
 # Use the speed of a run only if it has trained at least this share of its steps.
 ENOUGH = 0.05
-# Do not estimate a run from runs of other tasks with less than this share of its FLOPs, since tiny
-# models can take 100 times as long for each FLOP.
+# Do not estimate a run from runs of other tasks that have less than this share of the run's FLOPs,
+# since tiny models can take 100 times as long for each FLOP.
 COMPARABLE = 1 / 30
 
 Group = dict[str, tuple[int, float]]

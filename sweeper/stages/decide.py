@@ -87,7 +87,7 @@ class Progress:
         """How many seeds of each point were judged.
 
         The key of a point is the id of the run with its first seed. If several questions compare
-        the point, the value is the largest of their numbers.
+        the point, the value is the largest number of seeds that one of them judged.
         """
         found: dict[str, int] = {}
         for _, one in self.questions:
@@ -124,8 +124,8 @@ class Round:
         seeds: the total number of seeds of each point to which this or an earlier round added
             seeds. The key of a point is the id of the run with its first seed.
         seconds: the expected training time in seconds of each run to train, by run id.
-        before: the earlier rounds as plain data. For each, it has the number of judged seeds of
-            each point.
+        before: the earlier rounds as plain data, in the form that `Rounds` describes: the number of
+            judged seeds of each point.
         purpose: the reason for the round, as a phrase to print.
     """
 
@@ -211,10 +211,11 @@ def _device_hours(plan: Plan, seconds: Mapping[str, float]) -> float:
 
 
 def _undecided_claims(progress: Progress) -> str:
-    """Return a phrase such as "2 of 3 undecided: wins_at_equal_size, saves_parameters"."""
+    """Return a phrase: "2 of 3 verdicts undecided: wins_at_equal_size, saves_parameters"."""
     undecided = progress.undecided
     claims = ", ".join(dict.fromkeys(undecided))
-    return sanitize(f"{len(undecided)} of {len(progress.asked)} undecided: {claims}")
+    verdicts = plural(len(progress.asked), "verdict")
+    return sanitize(f"{len(undecided)} of {verdicts} undecided: {claims}")
 
 
 def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
@@ -250,4 +251,4 @@ def _summary(executor: Executor, last: Round, progress: Progress) -> str:
             f"the next round would exceed hydra.sweeper.budget_device_hours={budget}; to continue, "
             "repeat the command with a larger budget"
         )
-    return f"{_undecided_claims(progress)}, {took}: {why}."
+    return f"{_undecided_claims(progress)} ({took}): {why}."

@@ -102,8 +102,8 @@ def of_other_code(
 def _weights_changed(store: RunStore, id: str, attempt: int, parent: str) -> list[str]:
     """Return ["the weights of PARENT"] if these have changed since the run `id` started from them.
 
-    Return [] if they are the same, or if this is unknown. `attempt` is the number of the last
-    attempt of the run `id`.
+    Return [] if the weights have not changed, or if they are unknown. `attempt` is the number of
+    the last attempt of the run `id`.
     """
     present = store.run(parent).result()
     if not present:
@@ -142,10 +142,10 @@ def in_words(
         yield f"{_files(found.begun)} changed: {runs} will {how}."
     if found.unknown:
         runs = plural(len(found.unknown), "finished run")
-        why = (
-            "since the copy of that code in outputs/code was deleted. Results are kept."
+        yield (
+            f"outputs/code lacks the code that trained {runs}, so that code cannot be compared "
+            "with the present code. Results are kept."
         )
-        yield f"{runs} may have been trained with other code, {why}"
 
 
 def refuse_mixing(found: OtherCode) -> None:

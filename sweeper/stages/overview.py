@@ -104,9 +104,11 @@ class Overview:
     def print_cost(self, plan: Plan, left: Sequence[str]) -> dict[str, float]:
         """Print the cost of training the runs `left`.
 
-        Return the expected seconds of training, by run id. They are estimated from similar finished
-        runs. Leave out runs without similar ones. If a dry run lacks estimates, it prints a range
-        of times on a CPU, computed from the speed of this machine.
+        If a dry run for CPUs has no estimate for a run, print a range of times instead, computed
+        from the speed of this machine.
+
+        Return the expected seconds of training, by run id, estimated from similar finished runs.
+        Leave out runs without similar finished runs.
         """
         throughput = measured(plan, self.store, self.backend.device)
         runs, slots = [plan.runs[run] for run in left], self.backend.slots

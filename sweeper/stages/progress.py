@@ -35,12 +35,13 @@ class _Running:
     """The progress of a running job.
 
     Attributes:
-        at: the time when a new step was last reported, or the time of the start before that.
+        at: the time of the last report of a new step; until the first report, the time when the
+            job started.
         share: the fraction of the training steps that was done at the time `at`.
         overhead: the fraction of the overhead (start and evaluation) that was left at the time
             `at`.
-        first: the time when a step was first reported, and the fraction of steps done then; None
-            before that.
+        first: the pair (time, fraction of steps done) of the first report of a step; None until
+            then.
     """
 
     at: float

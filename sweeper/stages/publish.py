@@ -24,7 +24,8 @@ from sweeper.store.numbers import plural
 from sweeper.store.plans import newest, stem
 
 PAGE_S = 30.0  # write the report page at most once in this many seconds
-PAGE_SHARE = 0.01  # writing it may take at most this share of the CPU time of the runs
+# Writing the page may take at most this share of the CPU time of the runs.
+PAGE_SHARE = 0.01
 OWN_GRID = "-m model.heads=4,8,16 model.head_size=8,32 seed=0,1,2"
 
 
@@ -32,10 +33,10 @@ OWN_GRID = "-m model.heads=4,8,16 model.head_size=8,32 seed=0,1,2"
 class LivePage(ExitStack):
     """A writer that updates the report page in the background while runs train.
 
-    Call `tick` at each poll. The page is written at most every PAGE_S seconds, so rarely that
-    writing takes at most PAGE_SHARE of the CPU time of the runs. If a signal or an error stops the
-    sweep, the page is written once more. If the sweep ends normally, `print_everything` writes the
-    final page.
+    Call `tick` at each poll. Between two pages, the writer waits PAGE_S seconds. It waits longer if
+    writing would take more than PAGE_SHARE of the CPU time of the runs. If a signal or an error
+    stops the sweep, the page is written once more. If the sweep ends normally, `print_everything`
+    writes the final page.
 
     Attributes:
         outputs: the outputs folder.
@@ -93,7 +94,7 @@ def collect_and_judge(
         experiments: the names of the experiments; None for all.
         into: the folder to write to; None for `outputs`.
         faults: a list to which errors are appended. Experiments with an error are left out of the
-            result. If it is None, the first error is raised.
+            result. If `faults` is None, the first error is raised.
     """
     tables = collect(outputs, experiments, faults)
     written = write_tables(into or outputs, tables, faults)

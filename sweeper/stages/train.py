@@ -41,10 +41,10 @@ class Executor:
     plan are not tried again.
 
     Attributes:
-        changes: compares runs with the present code. All runs of the sweep use the code
-            `changes.code`, which was read at the start of the sweep.
-        tripped: the reason why the executor starts no more jobs, such as a spent budget, or "" if
-            it still does.
+        changes: an object that compares runs with the present code. All runs of the sweep use
+            the code `changes.code`, which was read at the start of the sweep.
+        tripped: the reason why the executor starts no more jobs, such as a spent budget; "" while
+            it still starts jobs.
         chosen_h: the device hours that tuning trials took.
     """
 
@@ -201,8 +201,8 @@ class Executor:
         """Reset the runs of `left` that other code trained, so that they start from step 0.
 
         `left` has parents before children. Reset children before parents, because the old result
-        of a parent may be the only sign that a child needs a reset. Otherwise, if this sweep were
-        killed halfway, the next sweep would miss such children.
+        of a parent may be the only sign that a child needs a reset. If the parents came first and
+        this sweep were killed halfway, the next sweep would miss such children.
         """
         # Hold the lock, so that no other sweep with this option trains a run in between.
         with changing_plans(plan.outputs):

@@ -3,8 +3,8 @@
 To tune a point, the sweep trains it with every combination of the values in `experiment.tune.grid`,
 and chooses the combination with the best validation metric. It first tunes only the smallest and
 the largest model of each arm. If the same values are best for both, all points of the arm get these
-values. Otherwise, the sweep tunes every point of the arm. It also does so if the best value is
-still the smallest or the largest of its range after the range has grown.
+values. Otherwise, the sweep tunes every point of the arm. The sweep also tunes every point if the
+best value is still the smallest or the largest of its range after the range has grown.
 
 The trials of an experiment are the runs of another experiment, <experiment>_trials. They are
 planned, collected and drawn like other runs, but are not in the results of the tuned experiment.
@@ -125,8 +125,8 @@ class Search:
     def _grown(self, best: Sequence[Mapping[str, Any]]) -> Search:
         """Return the search with one value added to a range, for all arms.
 
-        The range is one whose smallest or largest value is in `best`, which has the best values of
-        each tuned point. Return `self` if there is no such range, or if it may not grow further.
+        `best` has the best values of each tuned point. Widen the first range that may still grow
+        and whose smallest or largest value is in `best`. Return `self` if there is no such range.
         """
         for key, values in self.tune.grid.items():
             for one in best if len(values) < self.most[key] else ():
@@ -211,8 +211,8 @@ def with_choices(
 
     Args:
         points: the points before tuning.
-        chosen: for each tuned point, its choice, followed by its alternatives. `setting` makes the
-            keys.
+        chosen: the choice of each tuned point, or two choices if tuning could not decide between
+            them. `setting` makes the keys.
     """
     values = {}
     for arm in by_arm(points).values():
@@ -254,7 +254,7 @@ def _configurations(
     sizes = facts.sizes([point.config for point in found])
     for point, size in zip(found, sizes, strict=True):
         if size != point.size:
-            # Refuse such keys, since the sizes and costs in the printed plan would be wrong.
+            # Refuse keys that change a size or a cost, since the plan prints both before tuning.
             raise invalid_value(
                 "experiment.tune.grid",
                 list(tune.grid),
@@ -286,7 +286,7 @@ class Tuning:
 
     @classmethod
     def of(cls, plan: Plan, process: SizeServer, store: RunStore) -> Tuning:
-        """Return the tuning of a plan, as far as finished trials on disk have advanced it.
+        """Return the tuning of a plan, with the choices that finished trials on disk allow so far.
 
         Raises:
             UserError: a value in `tune.grid` is invalid, the metric `tune.by` is unknown, or all
@@ -405,9 +405,9 @@ class Tuning:
         )
         return (
             f"{name}: trials choose one of {values} values of {', '.join(tune.grid)} by {tune.by}, "
-            "first for the smallest and the largest model of each arm. Number of trials, and their "
-            f"FLOPs as a share of the judged runs' FLOPs: {arms}; in total {price(begun, fewest)}; "
-            f"at most {price(points, most)}."
+            "first for the smallest and the largest model of each arm. The arms need these trials "
+            f"(FLOPs in % of the judged runs' FLOPs): {arms}; in total {price(begun, fewest)}; at "
+            f"most {price(points, most)}."
         )
 
     def _following(self, name: str, table: Table) -> Search:

@@ -53,7 +53,7 @@ SWEEPS = {
     "experiment=fig1 experiment.scales.gpu.seeds=[7]": "the chosen scale, demo; add scale=gpu, or",
     "experiment=fig1 scale=cpu experiment.tune.grow=-1": "grow=-1: input should be",
     "experiment=fig1 scale=paper experiment.tuned=true": "tuned=True: expected no option of "
-    "tuning, since fig1 is not tuned: it needs experiment.tuned=true, and a key in tune.grid that",
+    "tuning, since fig1 is not tuned; leave this option out. Tuning needs experiment.tuned=true, a",
     "experiment=fig9": "did you mean fig4 or fig3 or fig2?",
     "experiment=scaling": "experiment=scaling was removed: choose another experiment; fig3",
     "scale=huge experiment=fig1": "scale=huge: expected one of cpu, demo",
@@ -89,10 +89,10 @@ SWEEPS = {
     "parent=nope": "parent=nope: expected the id of a finished run in /",
     "model={head_size:8}": "model={head_size:8}: expected one value; set its keys one by one",
     "experiment=fig1 model.heads=8": "model.heads cannot be set, because experiment=fig1 computes",
-    "experiment=equal_flops model.head_size=16": "do not differ (set by standard, matched); write "
+    "experiment=equal_flops model.head_size=16": "that set this key: standard, matched); write "
     "'experiment.arms.ARM.set={model.head_size: VALUE}' for one arm, or sweep",
-    "experiment=fig1 model/attention=decoupled": "do not differ (set by collaborative); write",
-    "experiment=theorem1 task.mask=causal,bidirectional": "do not differ (set by bidirectional, c",
+    "experiment=fig1 model/attention=decoupled": "(arms that set this key: collaborative); write",
+    "experiment=theorem1 task.mask=causal,bidirectional": "(arms that set this key: bidirectional",
     "experiment=fig1 model.layers=1,2": "one value, because claims of fig1 could compare arms with",
     "experiment=width data.directions=0,9": "start one sweep for each value, or add 'experiment.cl",
     "experiment=three model.heads=2,4": "three values of model.heads, not 2; add values",
@@ -105,7 +105,7 @@ SWEEPS = {
     "model.heads=1e999": "model.heads=inf: expected a finite number",
     "trainer.threads=1,2": "trainer.threads=1,2: expected one value; start one",
     "experiment=fig3 ++experiment.arms.fixed.grid={trainer.threads:[1,2]}": "keys that can change",
-    "experiment=fig1 experiment.tune.seeds=[7]": "is not tuned: it needs experiment.tuned=true",
+    "experiment=fig1 experiment.tune.seeds=[7]": "is not tuned; leave this option out. Tuning",
     "experiment=fig1 scale=cpu experiment.tune.seeds=[7,2]": "none of the experiment's own",
     "experiment=fig1 scale=cpu experiment.tune.transfer.fixed=width": "tune.transfer was removed",
     "experiment=fig1 scale=cpu experiment.tune.per=arm": "tune.per was removed: leave it out",

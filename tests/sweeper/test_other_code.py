@@ -112,7 +112,7 @@ def test_code_whose_copy_is_gone_is_unknown_also_for_children(tmp_path):
     (tmp_path / "code").rename(tmp_path / "elsewhere")
     found = compared(plan, SCALED)
     [line] = in_words(found, retrain=False)
-    assert line.startswith("2 finished runs may have been trained with other code")
+    assert line.startswith("outputs/code lacks the code that trained 2 finished runs")
     assert not found.again
 
 

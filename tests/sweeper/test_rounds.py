@@ -241,7 +241,7 @@ def test_rounds_end_where_all_seeds_start_from_one_training(typed):
 
 def test_claims_that_are_not_asked_about_buy_nothing(typed, tmp_path):
     said = typed(experiment="fig1", until=["fixed_keeps_improving"], max_seeds=5)
-    assert "1 of 1 undecided: fixed_keeps_improving, after" in said
+    assert "1 of 1 verdict undecided: fixed_keeps_improving (after" in said
     points = newest(tmp_path)["fig1"]["points"]
     of_fixed = {point["run"] for point in points if point["arm"] == "fixed"}
     bought = [point for point in points if point["seed"] > 2]

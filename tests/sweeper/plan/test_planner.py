@@ -500,7 +500,7 @@ def test_only_values_that_have_a_model_are_found():
             best = min(values, key=lambda x: (abs(count(x) - target), x))
             assert solve(count, target) == (best, count(best))
     told = refusal(solve, lambda x: UserError(f"{x} is odd."), 8)
-    assert "with 1, the error is: 1 is odd" in told
+    assert "with the value 1, the error is: 1 is odd" in told
 
 
 def test_what_cannot_be_reached_is_said_and_a_small_target_gives_the_smallest():
