@@ -126,10 +126,13 @@ def _import(folder: Path, outputs: Path) -> str:
     vocabulary: Any = config.get("vocab_size")
     if vocabulary not in range(smallest, LARGEST_VOCABULARY + 1):
         expected = (
-            f"a number from {smallest}, the tokenizer's size, to {LARGEST_VOCABULARY}"
+            f"at least {smallest}, the tokenizer's size, and at most {LARGEST_VOCABULARY}, since "
+            "Headroom stores a token id in two bytes"
         )
-        remedy = "save the tokenizer that belongs to these weights"
-        raise invalid_value("vocab_size", vocabulary, expected, remedy)
+        remedy = (
+            "save the tokenizer that belongs to these weights, or choose another model"
+        )
+        raise invalid_value("vocab_size", spelled(vocabulary), expected, remedy)
 
     model, is_encoder = _model(name, config), name in ENCODERS
     architecture = EncoderSection if is_encoder else DecoderSection

@@ -108,7 +108,7 @@ class Representation(TaskModule):
             if value != only:
                 expected = f"{spelled(only)}, because task.name={section.name} trains single heads"
                 remedy = f"set model.{key}={spelled(only)}"
-                raise invalid_value(f"model.{key}", value, expected, remedy)
+                raise invalid_value(f"model.{key}", spelled(value), expected, remedy)
 
         if model.embedding_size < section.sequence_length:
             expected = f"at least task.sequence_length={section.sequence_length}, as in Theorem 1"
@@ -136,7 +136,8 @@ class Representation(TaskModule):
     def totals(self, batch: Batch) -> tuple[Tensor, ...]:
         """Return the sum of the squared errors of the logarithms of all visible context entries.
 
-        The squared error of the context itself has plateaus, where gradients are close to zero.
+        The loss uses logarithms, because the squared error of the context itself has plateaus,
+        where gradients are close to zero.
         """
         errors_KNN = self(batch) - batch["logs"]
         return (errors_KNN.masked_fill(batch["logs"].isinf(), 0).square().sum(),)

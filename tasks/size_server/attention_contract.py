@@ -80,11 +80,17 @@ def check(section: WithAttention, length: int = 0, precision: str = "32-true") -
 
 
 def _shape_class(embedding_size: int, heads: int, head_size: int) -> tuple[object, ...]:
-    """Return a key that is equal for layers in which a variant probably has the same faults.
+    """Return a key for a layer. In layers with equal keys, a variant probably has the same faults.
 
-    The key tells whether the layer has one head, a power of 2 of heads, an odd head size, and a
-    width equal to the embedding size. After one layer with a key has passed, `check` does fewer
-    checks on other layers with this key.
+    After one layer has passed, `check` does fewer checks on other layers with the same key.
+
+    Returns:
+        A tuple of four answers:
+
+        - Does the layer have exactly one head?
+        - Is its number of heads a power of 2?
+        - Is its head size odd?
+        - Is heads * head_size equal to the embedding size?
     """
     power_of_2 = heads & (heads - 1) == 0
     fills = heads * head_size == embedding_size
@@ -307,7 +313,10 @@ class _Trial:
     def _leaks(
         self, y_BTD: Tensor, mask_B1TT: Tensor, causal: bool, largest: float
     ) -> Iterator[str]:
-        """Yield a fault for each output that changed by more than `largest` behind the mask."""
+        """Yield a fault for each output that depends on a position that the mask hides from it.
+
+        An output depends on a changed position if it has changed by more than `largest`.
+        """
         # Shapes: C changed positions, T queries.
         moved_CT = (y_BTD[1:] - y_BTD[:1]).abs().amax(-1)
         hidden_CT = (moved_CT > largest) & ~mask_B1TT[0, 0].T[list(self.changed)]
@@ -315,7 +324,8 @@ class _Trial:
             (self.changed[row], query) for row, query in hidden_CT.nonzero().tolist()
         )
         kind = "a causal mask" if causal else "a mask of segments"
-        # Report later positions that change an output first, and then positions of other segments.
+        # First report outputs that depend on a later position, and then those that depend on an
+        # earlier position of another segment.
         for position, query in sorted(pairs, key=lambda pair: pair[0] <= pair[1]):
             yield (
                 f"outputs that depend only on positions that the mask allows, but with {kind}, "

@@ -181,7 +181,11 @@ def edited(folder, **changes):
         ),
         (MISTRAL, {"vocab_size": 70_001}, "vocab_size=70001: expected"),
         (MISTRAL, {"rope_parameters": "x"}, "rope_parameters: Input should be a valid"),
-        (MISTRAL, {"num_key_value_heads": 3}, "config.json: heads=2 is not a multiple"),
+        (
+            MISTRAL,
+            {"num_key_value_heads": 3},
+            "config.json: key_value_heads=3 does not divide heads=2",
+        ),
     ],
 )
 def test_a_config_that_no_model_of_ours_has_is_refused_by_its_key(
