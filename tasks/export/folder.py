@@ -17,6 +17,7 @@ from sweeper.store.runs import Run
 from tasks.architectures.decoder import DecoderSection
 from tasks.architectures.encoder import EncoderSection
 from tasks.checkpoint import final_weights
+from tasks.config.schema import spelled
 from tasks.config.sections import RunConfig
 from tasks.data import PreparedData
 from tasks.export.decoder import decoder_config, decoder_weights
@@ -99,7 +100,7 @@ def check_mapped(model: Mapping[str, Any]) -> None:
             remedy = (
                 "export a run of a built-in variant, or add the key to tasks/export"
             )
-            raise invalid_value(f"model.{key}", value, expected, remedy)
+            raise invalid_value(f"model.{key}", spelled(value), expected, remedy)
 
 
 def tokenizer_of(run: Run, config: RunConfig) -> Path:

@@ -20,6 +20,7 @@ from models.rotation import Rotation
 from sweeper.store.errors import invalid_value
 from sweeper.store.files import canonical
 from tasks.config.architecture import KEY, WithAttention
+from tasks.config.schema import spelled
 from tasks.training.causes import message_of
 
 # The segment of each position in a short packed row. Variants are checked on this row. Segment 0 is
@@ -108,6 +109,7 @@ def _check_layer(
     """Raise UserError if a layer of these sizes breaks the contract on one of the `rows`.
 
     Args:
+        sizes: embedding_size, heads and head_size.
         rows: a pair for each row to check: the segment of each position, and the number of
             positions to change.
     """
@@ -119,7 +121,7 @@ def _check_layer(
         keys = ("embedding_size", "heads", "head_size")
         options = section.attention.model_dump(exclude={"name"})
         given = {**dict(zip(keys, sizes, strict=True)), **options}
-        words = ", ".join(f"{key}={value}" for key, value in given.items())
+        words = ", ".join(f"{key}={spelled(value)}" for key, value in given.items())
         why = " ".join(str(error).split())
         expected = f"a variant that supports {words} ({why})"
         remedy = "choose other sizes or options"
@@ -140,7 +142,7 @@ def _check_layer(
         except Exception as error:
             raise _raised(name, error) from error
         if fault:
-            raise invalid_value(KEY, name, fault, "fix its code")
+            raise invalid_value(KEY, name, fault, "fix the variant's code")
 
 
 def _own_rows(length: int) -> list[tuple[int, ...]]:
@@ -176,7 +178,7 @@ def _raised(name: str, error: Exception) -> Exception:
         "a module that can be built and called as CONTRIBUTING.md describes, also on the meta "
         f"device, but it raised {message_of(error)}"
     )
-    return invalid_value(KEY, name, expected, "fix its code")
+    return invalid_value(KEY, name, expected, "fix the variant's code")
 
 
 def _rotation(layer: Any, segments: Sequence[int]) -> dict[str, Rotation]:
@@ -280,7 +282,7 @@ class _Trial:
         y_BTD = self.layer(x_BTD, mask_B1TT, **self.rotation)
         if y_BTD.shape != x_BTD.shape:
             given, found = tuple(x_BTD.shape), tuple(y_BTD.shape)
-            yield f"outputs of the shape {given}, like the inputs, but it returned {found}"
+            yield f"outputs of the shape {given}, like the inputs, but the layer returned {found}"
         if not y_BTD.isfinite().all():
             yield f"finite outputs, but some are NaN or infinite {self._tried}"
 
