@@ -188,8 +188,8 @@ def _split_overrides(
     """Separate `--config-dir FOLDER` from the other overrides.
 
     Returns:
-        FOLDER, or None without `--config-dir`, and a list of all other overrides. The list also has
-        an override that sets the outputs folder.
+        A pair: FOLDER (None without `--config-dir`), and a list of all other overrides. The list
+        also has an override that sets the outputs folder.
 
     Raises:
         UserError: `overrides` is not a list of strings, or it contains another flag.

@@ -137,8 +137,8 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
 def _attended(given: Mapping[str, Any]) -> _Attended | None:
     """Return the logits and the mask of a call of scaled_dot_product_attention.
 
-    If several rows or heads share a key, the key is repeated for each row or head. If queries and
-    keys then still have different shapes, or no shape (B, H, T, P), return None.
+    If several rows or heads share a key, the key is repeated for each row or head. Return None if
+    queries and keys still differ in shape after this, or do not have four axes (B, H, T, P).
 
     Args:
         given: the arguments of the call, by name.

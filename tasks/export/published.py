@@ -197,7 +197,7 @@ def _model(name: str, config: dict[str, Any]) -> dict[str, Any]:
     def given(keys: Mapping[str, str]) -> dict[str, Any]:
         return {ours: config.get(theirs) for ours, theirs in keys.items()}
 
-    # A run that starts from this model sets its own dropout.
+    # Any dropout will do, because a run that starts from this model sets its own.
     model: dict[str, Any] = {"dropout": 0.0}
     if name in ENCODERS:
         multi_head = {"name": "multi_head", "glorot": "matrix", "qk_norm": False}
@@ -226,7 +226,7 @@ def _check_options(config: dict[str, Any], exported: dict[str, Any]) -> None:
         config: the config.json of the saved model.
         exported: the config.json that the export of our model would write.
     """
-    # DeepseekV3 writes the number of rotated dimensions to this key, too.
+    # DeepseekV3 also writes the number of rotated dimensions to head_dim.
     rotated = {"head_dim": config.get("qk_rope_head_dim")}
     wanted = FIXED | rotated | exported
     absent = exported.keys() - IRRELEVANT - OPTIONAL - config.keys()

@@ -69,7 +69,7 @@ def _computed(splits: Mapping[str, PackedRows], seen: int) -> dict[str, float]:
 
 
 def trigrams(rows: PackedRows, numbers: Integers) -> Integers:
-    """Return an array (N,) with a trigram for each target of these rows. It ends at the target."""
+    """Return an array (N,): for each target of these rows, the trigram that ends at the target."""
     starts = range(0, len(numbers), ROWS_TOGETHER)
     parts = [
         _trigrams(rows, numbers[start : start + ROWS_TOGETHER]) for start in starts

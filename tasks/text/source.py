@@ -381,7 +381,7 @@ def hash_files(files: TextFiles) -> str:
     Raises:
         UserError: a file cannot be read, or is not text.
     """
-    # Version 0.1.0 used test files that _PLAIN_TEST does not match as training files. Mark these
+    # If _PLAIN_TEST does not match a test file, version 0.1.0 used the file for training. Mark such
     # files, so that the digest differs from the one that 0.1.0 computed for the same folder.
     own = [name for name in files.test if OWN_TEST.fullmatch(name)]
     marked = {name for name in own if not _PLAIN_TEST.fullmatch(name)}
