@@ -3,8 +3,8 @@
 - `headroom sweep` runs sweep.py.
 - `headroom train RUN` and `headroom export` run `python -m tasks.train RUN` and `python -m
   tasks.export`.
-- Any other command, such as `headroom status`, runs `python -m sweeper` with the same arguments. So
-  does `headroom train` without a run.
+- Any other command, such as `headroom status` or `headroom train` without a run, runs `python -m
+  sweeper` with the same arguments.
 """
 
 import runpy

@@ -106,9 +106,10 @@ def figure(experiment: str, *, outputs: str | Path = "outputs") -> Figure:
 def plan(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataFrame:
     """Return the runs that a sweep would train: a row for each (experiment, arm, point, seed).
 
-    The columns are those of `table` and `flops`, the training FLOPs of each run. If an experiment
-    tunes a key such as the learning rate, the rows with the experiment `<experiment>_trials` are
-    the runs that find its best value. This function trains nothing and writes no record.
+    The result has the columns of `table`, and the column `flops` with the training FLOPs of each
+    run. If an experiment tunes a key such as the learning rate, the rows with the experiment
+    `<experiment>_trials` are the runs that find the key's best value. This function trains nothing
+    and writes no record.
 
     Args:
         overrides: the arguments of `python sweep.py -m`, such as `["experiment=fig1",
@@ -184,9 +185,11 @@ def sweep(overrides: Sequence[str], *, outputs: str | Path = "outputs") -> DataF
 def _split_overrides(
     overrides: Sequence[str], outputs: str | Path
 ) -> tuple[str | None, list[str]]:
-    """Separate `--config-dir FOLDER` from the other overrides. Return the folder and the others.
+    """Separate `--config-dir FOLDER` from the other overrides.
 
-    Without `--config-dir`, the folder is None. The others include an override for `outputs`.
+    Returns:
+        A pair: FOLDER (None without `--config-dir`), and a list of all other overrides. The list
+        also has an override that sets the outputs folder.
 
     Raises:
         UserError: `overrides` is not a list of strings, or it contains another flag.

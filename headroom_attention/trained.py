@@ -348,7 +348,8 @@ def heads_by_layer(
     if not isinstance(head_size, int) and maps == heads:
         for place, sizes in enumerate(head_size):
             if not isinstance(sizes, int):
-                # The weights are sorted by head size. order_H[h] is the position of head h there.
+                # The weights are sorted by head size. order_H[h] is the position of head h in this
+                # order.
                 order_H = torch.tensor(sizes).argsort(stable=True).argsort()
                 found[place] = found[place].index_select(1, order_H)
     return found

@@ -77,9 +77,9 @@ def head_measures(
 def attention_weights(call: Callable[[], object]) -> list[Tensor]:
     """Call `call()`, and return weights_BHTT of every attention that it computes, in order.
 
-    Axis 2 is the query, and axis 3 the key. The weights of a query add up to 1. The result has the
-    same attentions as that of `head_measures`. A layer with heads of several sizes computes one
-    attention for each size.
+    Axis 2 is the query, and axis 3 the key. The weights of a query add up to 1. As in
+    `head_measures`, an attention with unequal numbers of queries and keys is left out. A layer with
+    heads of several sizes computes one attention for each size.
     """
     return _watched(call, _weights)
 
@@ -98,8 +98,8 @@ def _watched(
 class _Watch(TorchFunctionMode):
     """A TorchFunctionMode that intercepts calls of scaled_dot_product_attention.
 
-    It calls `take` with the logits of each call, and appends each result to the list `taken` unless
-    it is None.
+    For each call, it calls `take` with the call's `_Attended`. If `take` returns a result other
+    than None, it appends the result to the list `taken`.
     """
 
     def __init__(self, take: Callable[[_Attended], Any]) -> None:
@@ -137,8 +137,8 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
 def _attended(given: Mapping[str, Any]) -> _Attended | None:
     """Return the logits and the mask of a call of scaled_dot_product_attention.
 
-    Keys that several rows or heads share are repeated for each. Return None unless queries and keys
-    then have equal shapes (B, H, T, P).
+    If several rows or heads share a key, the key is repeated for each row or head. Return None if
+    queries and keys still differ in shape after this, or do not have four axes (B, H, T, P).
 
     Args:
         given: the arguments of the call, by name.

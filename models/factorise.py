@@ -56,8 +56,8 @@ def _directions(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return initial factors from the S largest singular directions of the heads' products.
 
-    Each of the S coordinates is a singular direction of one head. In its column of mixing_HS, that
-    head has 1, and all others have 0.
+    Each of the S coordinates is a singular direction of one head. In the coordinate's column of
+    mixing_HS, the entry of this head is 1, and the entries of all other heads are 0.
     """
     heads, head_size, embedding_size = query_HPD.shape
     rank = min(head_size, embedding_size)

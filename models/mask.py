@@ -63,9 +63,9 @@ class SegmentLayout:
     Attributes:
         rows: B.
         groups: for each group, the number of its segments and the number of slots per segment.
-        source_S: for each slot, the index in the flattened batch of the position that is copied
-            into it. Padding slots get a copy of the segment's last position.
-        slot_BT: for each position of the flattened batch, the index of its slot.
+        source_S: for each slot, the position that is copied into the slot, as an index into the
+            flattened batch. Padding slots get a copy of the segment's last position.
+        slot_BT: for each position of the batch, the index of its slot.
         real_S: False for padding slots, True for all others.
     """
 

@@ -8,11 +8,16 @@ from torch.utils.flop_counter import FlopCounterMode
 
 
 def parameter_counts(model: Any) -> dict[str, int]:
-    """Return params_total, params_embedding, params_non_embedding and params_attention.
+    """Count the parameters of a model. A shared parameter counts once.
 
-    A shared parameter counts once. The method `embedding_parameters` of the model returns the
-    embedding parameters. Attention parameters are the weights and biases of all submodules named
-    `attention`. If the model has none, params_attention is absent.
+    Returns:
+        A dict with the keys:
+
+        - params_total: all parameters.
+        - params_embedding: those that the model's method `embedding_parameters` returns.
+        - params_non_embedding: all others.
+        - params_attention: those of all submodules named `attention`. If the model has no such
+          submodule, the key is missing.
     """
     total = sum(p.numel() for p in model.parameters())
     embedding = sum(p.numel() for p in model.embedding_parameters())

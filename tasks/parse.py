@@ -10,7 +10,7 @@ from sweeper.store import registry
 from sweeper.store.errors import invalid_value
 from sweeper.store.runs import Run
 from tasks.config.architecture import Architecture
-from tasks.config.schema import Section, extended, problem, spelled
+from tasks.config.schema import Section, extended, problem
 from tasks.config.sections import RunConfig
 from tasks.data import TaskData
 from tasks.module import TaskModule
@@ -140,5 +140,5 @@ def _name(config: Mapping[str, Any], section: str) -> Any:
     group = config.get(section)
     if not isinstance(group, Mapping):
         remedy = f"choose a file of conf/{section}"
-        raise invalid_value(section, spelled(group), "a group of keys", remedy)
+        raise invalid_value(section, group, "a group of keys", remedy)
     return group.get("name")

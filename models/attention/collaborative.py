@@ -67,7 +67,8 @@ class CollaborativeAttention(nn.Module):
         for projection in (self.query, self.key, self.value, self.output):
             glorot_uniform_(projection)
         # A logit is a sum of shared_size terms here, and of head_size terms in multi-head
-        # attention. This variance of the mixing vectors gives both the same variance of logits.
+        # attention. Choose the variance of the mixing vectors so that the logits of this variant
+        # and of multi-head attention have the same variance.
         nn.init.normal_(self.mixing, std=math.sqrt(head_size / shared_size))
 
     @property

@@ -6,6 +6,7 @@ is reached, or when more seeds cannot help."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -158,7 +159,7 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
         raise invalid_value(
             "hydra.sweeper.budget_device_hours",
             options.budget_device_hours,
-            f"at least {cost:.2g}, the estimated cost of the first round",
+            f"at least {math.ceil(100 * cost) / 100:g}, the estimated cost of the first round",
             "raise it, or sweep fewer points",
         )
     now = Round(first, {}, estimate, [], "the seeds of the experiment")

@@ -1,11 +1,12 @@
 """Errors that a user can act on: one sentence with the key, the value and what to do."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 class UserError(Exception):
@@ -62,9 +63,22 @@ def invalid_value(key: str, value: object, expected: str, remedy: str) -> UserEr
     Example: `invalid_value("model.heads", "four", "a whole number of at least 1", "write 8")`
     prints as "model.heads=four: expected a whole number of at least 1; write 8."
     """
-    where = f"{sanitize(key)}={sanitize(value)}"
+    # A string may be only a part of what the user typed, so it gets no quotes.
+    typed = value if isinstance(value, str) else spelled(value)
+    where = f"{sanitize(key)}={sanitize(typed)}"
     end = "" if remedy.endswith((".", "?")) else "."
     return UserError(f"{where}: expected {expected}; {remedy}{end}")
+
+
+def spelled(value: Any) -> str:
+    """Return a value as written on the command line. A string like "4" or "true" gets quotes."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, str) and re.fullmatch(r"[-+.0-9eE_]+|true|false|null|", value):
+        return f'"{value}"'
+    if isinstance(value, list):
+        return f"[{','.join(map(spelled, value))}]"
+    return str(value)
 
 
 SYNONYMS = {

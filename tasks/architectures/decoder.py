@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from models.head_sizes import distinct_sizes
 from models.transformer import Decoder
+from sweeper.store.errors import spelled
 from tasks.config.architecture import KEY, TransformerSection, variant
-from tasks.config.schema import Flag, Problem, given, spelled
+from tasks.config.schema import Flag, Problem, given
 
 OPTIONS = {
     "position_encoding",

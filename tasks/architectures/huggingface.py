@@ -12,9 +12,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from torch import Tensor, nn
 
 from models.language_model import LanguageModel
-from sweeper.store.errors import UserError, invalid_value, sanitize
+from sweeper.store.errors import UserError, invalid_value, sanitize, spelled
 from tasks.config.architecture import Architecture, Dropout, Layers
-from tasks.config.schema import Flag, given, spelled, whole
+from tasks.config.schema import Flag, given, whole
 
 try:
     import transformers
@@ -92,9 +92,7 @@ class HuggingFaceSection(Architecture):
             return CausalModel(transformers.AutoModelForCausalLM.from_config(config))
         except Exception as error:  # configs and models raise errors of many types
             words = sanitize(" ".join(f"{type(error).__name__}: {error}".split()))
-            expected = (
-                f"sizes and options that this type accepts, but it raised {words}"
-            )
+            expected = f"sizes and options that this type accepts, but transformers raised {words}"
             remedy = "choose other sizes or options"
             raise invalid_value(*self.called, expected, remedy) from error
 
@@ -135,7 +133,8 @@ class HuggingFaceSection(Architecture):
             if values[key] not in (None, only) and known.isdisjoint(names):
                 expected = f"{spelled(only)}, since {config.__name__} has no key for it"
                 remedy = f"set model.{key}={spelled(only)}"
-                raise invalid_value(f"model.{key}", values[key], expected, remedy)
+                value = spelled(values[key])
+                raise invalid_value(f"model.{key}", value, expected, remedy)
             found |= dict.fromkeys(names, values[key])
         ours = {k: v for k, v in found.items() if k in known and v is not None}
         return ours | self.options

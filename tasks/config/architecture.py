@@ -18,7 +18,7 @@ from torch import nn
 from models.head_sizes import HeadSize, distinct_sizes
 from sweeper.store import registry
 from sweeper.store.errors import SYNONYMS, invalid_value
-from tasks.config.schema import Flag, Problem, Section, extended, given, spelled, whole
+from tasks.config.schema import Flag, Problem, Section, extended, given, whole
 
 KEY = "model.attention.name"
 # The keyword arguments that the constructor of every attention variant takes. Its other keyword
@@ -212,7 +212,7 @@ class WithAttention(Architecture):
                 meant if meant in registry.names(registry.ATTENTION) else "multi_head"
             )
             remedy = f"choose a file of conf/model/attention, as in model/attention={example}"
-            raise invalid_value("model.attention", spelled(group), expected, remedy)
+            raise invalid_value("model.attention", group, expected, remedy)
         name: Any = group.get("name")
         chosen: Any = variant(name)
         return extended(cls, attention=section_of(chosen, name))

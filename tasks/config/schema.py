@@ -3,13 +3,12 @@
 import difflib
 import functools
 import operator
-import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from sweeper.store.errors import SYNONYMS
+from sweeper.store.errors import SYNONYMS, spelled
 
 
 class Problem(NamedTuple):
@@ -81,15 +80,6 @@ def given(expected: str, example: Any, **limits: Any) -> Any:
 
 Flag = Annotated[bool, given("true or false", True)]
 """The type of a key that is true or false."""
-
-
-def spelled(value: Any) -> str:
-    """Return a value as written on the command line. A string like "4" or "true" gets quotes."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, str) and re.fullmatch(r"[-+.0-9eE_]+|true|false|null|", value):
-        return f'"{value}"'
-    return str(value)
 
 
 ONE_VALUE = ("int_type", "float_type", "bool_type", "string_type", "literal_error")

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sweeper.store.errors import spelled
 from tasks.architectures.decoder import DecoderSection
-from tasks.config.schema import spelled
 from tasks.export.encoder import SIZES, unsupported
 from tasks.text.tokenizer import END, PAD
 

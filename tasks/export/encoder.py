@@ -10,7 +10,6 @@ from torch import Tensor
 
 from sweeper.store.errors import UserError, invalid_value
 from tasks.architectures.encoder import EncoderSection
-from tasks.config.schema import spelled
 from tasks.mnli.dataset import LABELS
 
 # The names of our keys in config.json.
@@ -112,7 +111,7 @@ def unsupported(key: str, value: Any, expected: str) -> UserError:
     `expected` describes the values that they support.
     """
     expected += ", since Hugging Face's classes support no other value"
-    return invalid_value(key, spelled(value), expected, "export a run with that value")
+    return invalid_value(key, value, expected, "export a run with that value")
 
 
 def encoder_weights(

@@ -110,7 +110,7 @@ def tokenizer_of(run: Run, config: RunConfig) -> Path:
     """
     data = data_of(config, run.outputs)
     if not isinstance(data, PreparedData):
-        remedy = "use run.batch(), whose examples need no tokenizer"
+        remedy = "choose a run of another task, such as lm1b"
         raise invalid_value("task", config.task.name, "a task on text", remedy)
     parents = getattr(config.task, "tokenizer", None)
     named = parents or data.folder_name()
@@ -179,10 +179,10 @@ def _measured_rows(task: Mapping[str, Any]) -> str:
     first, last = task.get("marks", (PAD, END))
     what, of = "A sentence", "it"
     if task.get("joined"):
-        what, of = "A row of sentences", "each"
+        what, of = "A row of sentences", "each sentence"
     return (
         f"\n{what} is tested with token {first} before it and token {last} after {of}; the "
-        "tokenizer adds neither."
+        "tokenizer does not add these tokens."
     )
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from typing_extensions import TypedDict
 
 from models.bert_heads import PretrainingModel
-from sweeper.store.errors import UserError, invalid_value, sanitize
+from sweeper.store.errors import UserError, invalid_value, sanitize, spelled
 from sweeper.store.files import child, make_directory, read_object
 from sweeper.store.identity import run_id
 from sweeper.store.records import Record
@@ -25,7 +25,6 @@ from sweeper.store.runs import RunStore
 from tasks.architectures.decoder import DecoderSection
 from tasks.architectures.encoder import EncoderSection
 from tasks.checkpoint import WEIGHTS, differing, save, weights_digest
-from tasks.config.schema import spelled
 from tasks.export import decoder, encoder
 from tasks.parse import checked
 from tasks.text.tokenizer import LARGEST_VOCABULARY, TOKENIZER, save_tokenizer
@@ -126,9 +125,12 @@ def _import(folder: Path, outputs: Path) -> str:
     vocabulary: Any = config.get("vocab_size")
     if vocabulary not in range(smallest, LARGEST_VOCABULARY + 1):
         expected = (
-            f"a number from {smallest}, the tokenizer's size, to {LARGEST_VOCABULARY}"
+            f"at least {smallest}, the tokenizer's size, and at most {LARGEST_VOCABULARY}, since "
+            "Headroom stores a token id in two bytes"
         )
-        remedy = "save the tokenizer that belongs to these weights"
+        remedy = (
+            "save the tokenizer that belongs to these weights, or choose another model"
+        )
         raise invalid_value("vocab_size", vocabulary, expected, remedy)
 
     model, is_encoder = _model(name, config), name in ENCODERS
@@ -194,7 +196,7 @@ def _model(name: str, config: dict[str, Any]) -> dict[str, Any]:
     def given(keys: Mapping[str, str]) -> dict[str, Any]:
         return {ours: config.get(theirs) for ours, theirs in keys.items()}
 
-    # A run that starts from this model sets its own dropout.
+    # Any dropout will do, because a run that starts from this model sets its own.
     model: dict[str, Any] = {"dropout": 0.0}
     if name in ENCODERS:
         multi_head = {"name": "multi_head", "glorot": "matrix", "qk_norm": False}
@@ -223,7 +225,7 @@ def _check_options(config: dict[str, Any], exported: dict[str, Any]) -> None:
         config: the config.json of the saved model.
         exported: the config.json that the export of our model would write.
     """
-    # DeepseekV3 writes the number of rotated dimensions to this key, too.
+    # DeepseekV3 also writes the number of rotated dimensions to head_dim.
     rotated = {"head_dim": config.get("qk_rope_head_dim")}
     wanted = FIXED | rotated | exported
     absent = exported.keys() - IRRELEVANT - OPTIONAL - config.keys()
@@ -234,7 +236,7 @@ def _check_options(config: dict[str, Any], exported: dict[str, Any]) -> None:
         if key in wanted:
             expected = f"{spelled(wanted[key])}, since Headroom's model supports no other value"
         remedy = "choose another model, or correct config.json if it is wrong"
-        raise invalid_value(key, spelled(value), expected, remedy)
+        raise invalid_value(key, value, expected, remedy)
 
 
 def _object(path: Path, schema: Any) -> dict[str, Any]:
@@ -332,5 +334,5 @@ def _marks(
     if last not in known:
         expected = "an end-of-text token that the tokenizer has"
         remedy = "set eos_token in tokenizer_config.json"
-        raise invalid_value("eos_token", spelled(last), expected, remedy)
+        raise invalid_value("eos_token", last, expected, remedy)
     return first if first in known else last, last

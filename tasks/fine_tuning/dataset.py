@@ -93,7 +93,7 @@ def printable(text: str) -> str:
 
 
 REPLACED = "contained NUL or invalid UTF-8, which was replaced; repair the text"
-PLACES = 5  # a report has the places of at most this many dropped rows for each reason
+PLACES = 5  # for each reason, a report tells where the first 5 dropped rows are
 GOOD = 0.99  # warn if a smaller share of the rows is kept
 
 
@@ -109,9 +109,14 @@ def kept_rows(
         example_of: a function that converts a row to an example, or returns Malformed.
 
     Returns:
-        The examples, and the report, a dict with these keys. `read` and `kept` are numbers of rows.
-        `dropped` and `mended` are numbers of rows by reason, such as "train.jsonl: no gold label".
-        `places` lists the places of the first dropped rows by reason.
+        The examples, and the report, a dict with the keys:
+
+        - read: the number of all rows.
+        - kept: the number of usable rows.
+        - dropped: the number of dropped rows by reason, such as "train.jsonl: no gold label".
+        - places: where the first dropped rows are in their file, such as line numbers, by reason.
+        - mended: the number of rows with replaced characters, by file, such as "train.jsonl:
+          characters replaced".
     """
     kept, ids = list[Kind](), set[str]()
     mended = Counter[str]()
@@ -160,8 +165,8 @@ def notes(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"{plural(mended, 'row')} {REPLACED}."
 
 
-# Training examples with this share of the first texts, such as paragraphs, become the validation
-# split.
+# Training examples with the same first text, such as a paragraph, form a group. This share of the
+# groups becomes the validation split.
 VALIDATION = 0.02
 
 
@@ -268,16 +273,19 @@ class DataSet(Source, ABC, Generic[Kind]):
         return {**splits, "test": kept["test"]}, about
 
     def _held_out(self, examples: Iterable[Kind]) -> set[str]:
-        """Return the first texts whose examples form the validation split, chosen by checksum.
+        """Choose the examples for the validation split by the checksum of their first text.
 
-        The first text of a SQuAD example is the paragraph, and that of an MNLI example the premise.
+        The first text of a SQuAD example is the paragraph. That of an MNLI example is the premise.
         So all questions about a paragraph are in the same split.
+
+        Returns:
+            The first texts of the chosen examples.
         """
         groups = {example.texts()[0] for example in examples}
         if len(groups) < 2:
             raise UserError(
-                f"{self.title}: all training rows have the same first text, but the validation "
-                "split needs another; add more data."
+                f"{self.title}: all training rows have the same first text (paragraph or premise), "
+                "but the validation split needs rows with another; add more data."
             )
         ordered = sorted(groups, key=lambda text: (zlib.crc32(text.encode()), text))
         return set(ordered[: max(1, round(len(groups) * VALIDATION))])

@@ -67,13 +67,14 @@ def check_outputs(module: TaskModule, batch: Batch, model: str) -> None:
 
 
 def check_fresh(module: TaskModule) -> None:
-    """Raise UserError if an untrained model breaks the contract. Change the module's weights.
+    """Raise UserError if an untrained model breaks one of these rules:
 
-    The model must obey three rules: No output depends on later tokens, another segment or another
-    row. Every parameter receives a gradient. The result of `own_logits` equals that of `logits`.
+    - No output depends on later tokens, another segment or another row.
+    - Every parameter receives a gradient.
+    - The result of `own_logits` equals that of `logits`.
 
     Args:
-        module: a module on the CPU, in evaluation mode.
+        module: a module on the CPU, in evaluation mode. The check changes its weights.
     """
     length, model = module.section.sequence_length, module.model
     with torch.no_grad():

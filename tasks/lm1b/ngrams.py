@@ -69,7 +69,7 @@ def _computed(splits: Mapping[str, PackedRows], seen: int) -> dict[str, float]:
 
 
 def trigrams(rows: PackedRows, numbers: Integers) -> Integers:
-    """Return an array (N,) of trigrams. One ends at each target of the rows with these numbers."""
+    """Return an array (N,): for each target of these rows, the trigram that ends at the target."""
     starts = range(0, len(numbers), ROWS_TOGETHER)
     parts = [
         _trigrams(rows, numbers[start : start + ROWS_TOGETHER]) for start in starts
@@ -83,7 +83,7 @@ def _trigrams(rows: PackedRows, numbers: Integers) -> Integers:
     third_BT, second_BT = batch["targets"], batch["tokens"]
     first_BT = np.zeros_like(second_BT)
     first_BT[:, 1:] = second_BT[:, :-1]
-    # At position 0, the shifted token belongs to the previous segment.
+    # At position 0, the shifted token belongs to the previous segment, so replace it by PAD.
     first_BT[batch["positions"] == 0] = 0
     trigrams_BT = (first_BT * size + second_BT) * size + third_BT
     return trigrams_BT[batch["segments"] > 0]

@@ -70,12 +70,15 @@ EVALUATION_SEED = 0  # fixed, so that every run is evaluated on the same pairs a
 
 
 class MaskedDocuments(PreparedData):
-    """Batches of masked pairs of texts.
+    """Batches of masked pairs of texts. M is the largest number of masked positions in a row.
 
-    `tokens`, `token_type_ids` and `attention_mask` have the shape (B, T). `places` (B, M) are the
-    masked positions, and `targets` (B, M) the tokens to predict there. M is the largest number of
-    masked positions in a row. If a row has fewer, its last targets are IGNORED. `next` (B,) is 1 if
-    the second text is random.
+    A batch has the keys:
+
+    - tokens, token_type_ids, attention_mask: (B, T).
+    - places: (B, M), the masked positions.
+    - targets: (B, M), the tokens to predict at `places`. If a row has fewer than M masked
+      positions, its last targets are IGNORED.
+    - next: (B,), 1 if the second text of a row is random, else 0.
     """
 
     section: PretrainingSection

@@ -171,16 +171,16 @@ class SplitDocuments:
         fewest = (2 if test else 3) * FEWEST
         if count < fewest:
             raise UserError(
-                f"{name} has {plural(count, 'different document')}: expected at least {fewest}, "
-                f"for three splits; add text, or change task.documents={rule}, which decides what "
-                "ends a document."
+                f"{name} has {plural(count, 'different document')} to divide: expected at least "
+                f"{fewest}, {FEWEST} for each split; add text, or change task.documents={rule}, "
+                "which decides what ends a document."
             )
         if self._single > MOST_SINGLE * len(hashes):
             note(
                 name,
                 f"{self._single / len(hashes):.0%} of the documents have only one sentence. Pairs "
                 "from these always have a random second text, so next-sentence prediction is "
-                "trivial; use longer documents, or set task.documents=file.",
+                "trivial; use longer documents, or task.documents=file instead of blank_line.",
             )
 
         validated, tested = (

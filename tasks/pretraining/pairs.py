@@ -200,7 +200,8 @@ class PairSource:
             wanted_B: the number of tokens that the sentences should have at least.
 
         Returns:
-            The index of the first sentence, of the sentence after the last, and of the document.
+            Three arrays (B,): the index of the first sentence, the index of the last sentence + 1,
+            and the index of the document.
         """
         sentence_B = np.searchsorted(self._sentences, place_B, "right") - 1
         document_B = np.searchsorted(self._documents, sentence_B, "right") - 1
@@ -297,8 +298,12 @@ class MaskedPairs:
     def shuffled(self, start: int, count: int) -> Arrays:
         """Return `count` rows of an endless stream of shuffled epochs, from position `start` on.
 
-        The arrays are `token_type_ids` and `attention_mask` from `rows_of`, the arrays of `mask`,
-        and `next` (B,), which is 1 if the second text is random.
+        Returns:
+            A dict with the arrays:
+
+            - token_type_ids, attention_mask: see `rows_of`.
+            - tokens, places, targets, hidden: see `mask`.
+            - next: (B,), 1 if the second text of a row is random, else 0.
         """
         epochs = np.arange(start, start + count) // len(self)
         return self._rows(epochs, self._order.stretch(start, count))
@@ -344,10 +349,13 @@ def mask(
         pieces: the ids of the random tokens that may replace tokens.
 
     Returns:
-        `tokens` (B, T) after masking, and three arrays (B, M). `places` are the masked positions,
-        and `targets` the tokens that were there. `hidden` is True for masked positions. If a row
-        has fewer than M masked positions, `hidden` is False for its last elements, which the loss
-        must ignore.
+        A dict with the arrays:
+
+        - tokens: (B, T), the tokens after masking.
+        - places: (B, M), the masked positions.
+        - targets: (B, M), the original tokens at `places`.
+        - hidden: (B, M), True for masked positions. If a row has fewer than M masked positions, its
+          last elements are False. The loss must ignore these.
     """
     rows, length = tokens_BT.shape
     most = predictions(length)

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from models.context_heads import ContextHeads, visible
-from sweeper.store.errors import invalid_value
+from sweeper.store.errors import invalid_value, spelled
 from tasks.architectures.layer import LayerSection
 from tasks.batch import Batch
-from tasks.config.schema import given, spelled, whole
+from tasks.config.schema import given, whole
 from tasks.config.sections import TaskSection
 from tasks.data import TaskData
 from tasks.module import TaskModule
@@ -136,7 +136,8 @@ class Representation(TaskModule):
     def totals(self, batch: Batch) -> tuple[Tensor, ...]:
         """Return the sum of the squared errors of the logarithms of all visible context entries.
 
-        The squared error of the context itself has plateaus, where gradients are close to zero.
+        The loss uses logarithms, because the squared error of the context itself has plateaus,
+        where gradients are close to zero.
         """
         errors_KNN = self(batch) - batch["logs"]
         return (errors_KNN.masked_fill(batch["logs"].isinf(), 0).square().sum(),)

@@ -205,7 +205,7 @@ class Server:
                     self._answer(request, {"exited": code})
                 elif code:
                     text = f"the process that should answer exited with code {code}"
-                    remedy = "read its last lines above for the reason"
+                    remedy = "read the last lines that it printed above for the reason"
                     self._answer(request, {"error": f"{text}; {remedy}."})
 
 

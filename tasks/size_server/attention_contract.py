@@ -17,7 +17,7 @@ from models.attention_map import head_measures
 from models.head_sizes import sizes_by_layer
 from models.mask import attention_mask
 from models.rotation import Rotation
-from sweeper.store.errors import invalid_value
+from sweeper.store.errors import invalid_value, spelled
 from sweeper.store.files import canonical
 from tasks.config.architecture import KEY, WithAttention
 from tasks.training.causes import message_of
@@ -80,11 +80,17 @@ def check(section: WithAttention, length: int = 0, precision: str = "32-true") -
 
 
 def _shape_class(embedding_size: int, heads: int, head_size: int) -> tuple[object, ...]:
-    """Return a key that is equal for layers in which a variant probably has the same faults.
+    """Return a key for a layer. In layers with equal keys, a variant probably has the same faults.
 
-    The key tells whether the layer has one head, a power of 2 of heads, an odd head size, and a
-    width equal to the embedding size. After one layer with a key has passed, `check` does fewer
-    checks on other layers with this key.
+    After one layer has passed, `check` does fewer checks on other layers with the same key.
+
+    Returns:
+        A tuple of four answers:
+
+        - Does the layer have exactly one head?
+        - Is its number of heads a power of 2?
+        - Is its head size odd?
+        - Is heads * head_size equal to the embedding size?
     """
     power_of_2 = heads & (heads - 1) == 0
     fills = heads * head_size == embedding_size
@@ -102,6 +108,7 @@ def _check_layer(
     """Raise UserError if a layer of these sizes breaks the contract on one of the `rows`.
 
     Args:
+        sizes: embedding_size, heads and head_size.
         rows: a pair for each row to check: the segment of each position, and the number of
             positions to change.
     """
@@ -113,7 +120,7 @@ def _check_layer(
         keys = ("embedding_size", "heads", "head_size")
         options = section.attention.model_dump(exclude={"name"})
         given = {**dict(zip(keys, sizes, strict=True)), **options}
-        words = ", ".join(f"{key}={value}" for key, value in given.items())
+        words = ", ".join(f"{key}={spelled(value)}" for key, value in given.items())
         why = " ".join(str(error).split())
         expected = f"a variant that supports {words} ({why})"
         remedy = "choose other sizes or options"
@@ -134,7 +141,7 @@ def _check_layer(
         except Exception as error:
             raise _raised(name, error) from error
         if fault:
-            raise invalid_value(KEY, name, fault, "fix its code")
+            raise invalid_value(KEY, name, fault, "fix the variant's code")
 
 
 def _own_rows(length: int) -> list[tuple[int, ...]]:
@@ -170,7 +177,7 @@ def _raised(name: str, error: Exception) -> Exception:
         "a module that can be built and called as CONTRIBUTING.md describes, also on the meta "
         f"device, but it raised {message_of(error)}"
     )
-    return invalid_value(KEY, name, expected, "fix its code")
+    return invalid_value(KEY, name, expected, "fix the variant's code")
 
 
 def _rotation(layer: Any, segments: Sequence[int]) -> dict[str, Rotation]:
@@ -274,7 +281,7 @@ class _Trial:
         y_BTD = self.layer(x_BTD, mask_B1TT, **self.rotation)
         if y_BTD.shape != x_BTD.shape:
             given, found = tuple(x_BTD.shape), tuple(y_BTD.shape)
-            yield f"outputs of the shape {given}, like the inputs, but it returned {found}"
+            yield f"outputs of the shape {given}, like the inputs, but the layer returned {found}"
         if not y_BTD.isfinite().all():
             yield f"finite outputs, but some are NaN or infinite {self._tried}"
 
@@ -307,7 +314,10 @@ class _Trial:
     def _leaks(
         self, y_BTD: Tensor, mask_B1TT: Tensor, causal: bool, largest: float
     ) -> Iterator[str]:
-        """Yield a fault for each output that changed by more than `largest` behind the mask."""
+        """Yield a fault for each output that depends on a position that the mask hides from it.
+
+        An output depends on a changed position if it has changed by more than `largest`.
+        """
         # Shapes: C changed positions, T queries.
         moved_CT = (y_BTD[1:] - y_BTD[:1]).abs().amax(-1)
         hidden_CT = (moved_CT > largest) & ~mask_B1TT[0, 0].T[list(self.changed)]
@@ -315,7 +325,8 @@ class _Trial:
             (self.changed[row], query) for row, query in hidden_CT.nonzero().tolist()
         )
         kind = "a causal mask" if causal else "a mask of segments"
-        # Report later positions that change an output first, and then positions of other segments.
+        # First report outputs that depend on a later position, and then those that depend on an
+        # earlier position of another segment.
         for position, query in sorted(pairs, key=lambda pair: pair[0] <= pair[1]):
             yield (
                 f"outputs that depend only on positions that the mask allows, but with {kind}, "

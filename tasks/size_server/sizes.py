@@ -74,7 +74,7 @@ class CountPolynomials:
         self._polynomials: dict[str, Polynomials | None] = {}
 
     def counts(self, run: RunConfig) -> Counts:
-        """Return the counts of a run's model. Interpolate them, or else build the model."""
+        """Return the counts of a run's model. If they cannot be interpolated, build the model."""
         head_size = run.model.one_head_size
         if not isinstance(run.model, TransformerSection) or head_size is None:
             return self._build(run)
@@ -99,10 +99,10 @@ class CountPolynomials:
         return built[place]
 
     def _fitted(self, run: RunConfig, built: dict[Place, Counts]) -> Polynomials | None:
-        """Build the models of the grid, and return the polynomials through their counts.
+        """Build the models of the grid (see NODES). Return the polynomials through their counts.
 
-        Return None if a model cannot be built, or if the polynomials give wrong counts for the
-        larger model or a model that was built before.
+        Return None if a model cannot be built. To check the polynomials, compare them to the counts
+        of one larger model and of all models that were built before. If one differs, return None.
         """
         origin = next(iter(built))
 
@@ -133,7 +133,8 @@ class Polynomials:
     """Polynomials in the dimensions of a model, one for each count.
 
     Args:
-        origin: the dimensions of the first model. The grid consists of their multiples by NODES.
+        origin: the dimensions of the first model. The grid consists of the models whose dimensions
+            are the multiples in NODES of these dimensions.
         on_grid: the counts of the models on the grid, in the order of `itertools.product`.
     """
 
@@ -171,8 +172,11 @@ def _lagrange_basis(nodes: Sequence[int], x: Fraction) -> list[Fraction]:
 def counts(run: RunConfig) -> dict[str, int]:
     """Build the model of a run, and count its parameters, KV-cache bytes per token, and FLOPs.
 
-    "forward_flops" are the FLOPs of a forward pass on the task's `example`, and "positions" is the
-    number of positions of this example.
+    Returns:
+        A dict with the results of `parameter_counts` and `cache_bytes`, and the keys:
+
+        - forward_flops: the FLOPs of a forward pass on the task's `example`.
+        - positions: the number of positions of this example.
 
     Raises:
         UserError: the task cannot call the model, or its forward pass reads labels.
@@ -197,8 +201,8 @@ def counts(run: RunConfig) -> dict[str, int]:
     except Exception as error:  # the model may be a user's code
         raised = message_of(error)
         expected = (
-            f"a model that the task {run.task.name} can call on the {device} device, but it raised "
-            f"{raised}"
+            f"a model that the task {run.task.name} can call on the {device} device, but the call "
+            f"raised {raised}"
         )
         remedy = "choose other sizes or options, or fix the code"
         raise invalid_value(*run.model.called, expected, remedy) from error
@@ -212,7 +216,7 @@ def size(
 ) -> dict[str, int | float]:
     """Return the size of a run as a dict.
 
-    Its keys are the numbers of parameters, the KV-cache bytes per token, and:
+    The dict has the results of `parameter_counts` and `cache_bytes`, and the keys:
 
     - tokens: the number of training tokens.
     - flops_per_token: the training FLOPs per token. Training costs three times the FLOPs of a

@@ -191,7 +191,7 @@ class AnswerKey:
     ) -> list[Span]:
         """Return the best span of each window of a question, without windows that have none.
 
-        The spans have indices into the tokens of all paragraphs, one paragraph after the other.
+        `first` and `last` of a span are indices into the concatenated tokens of all paragraphs.
 
         Args:
             context: the index of the question's paragraph.

@@ -191,8 +191,8 @@ class Sample:
         unit: the unit of the length, such as "sentences".
         beginning: a function that returns the beginning of the text about a world. The digest is a
             hash of it.
-        files: a function that returns the text of each file by the file's name, given the length
-            and the world. The text of a file is an iterable of parts.
+        files: a function of the length and the world. It returns a dict from the name of each file
+            to the parts of its text.
     """
 
     kind: str
@@ -370,8 +370,8 @@ def paragraph(number: int, world: World) -> dict[str, Any]:
     """Return a paragraph with its questions, in SQuAD's format.
 
     The result depends only on `number` and the world. The paragraph names families. A question
-    names the members of these families in another order. Only one member is at the same position as
-    the family in the paragraph, and this family is the answer.
+    names the members of these families in another order. Only one member has the same position in
+    the question as its family has in the paragraph. This family is the answer.
     """
     rng = StableRandom(f"paragraph {number}")
     came = rng.some(world.couples, world.competitors)

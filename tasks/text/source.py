@@ -96,7 +96,8 @@ def note_repeats(name: str, kind: str, train: ArrayLike, test: ArrayLike) -> Non
     leaked = int(np.isin(test_N, different).sum())
     repeated = len(train_N) - len(different)
     in_training = (
-        "are also in the training split, so test scores are too good; remove them"
+        "are also in the training split, so test scores are too good; remove them "
+        "from the training data"
     )
 
     for count, total, split, said in (
@@ -292,8 +293,9 @@ def _divided(root: Path) -> TextFiles:
     If the folder has training shards and held-out shards of LM1B, these are the training and test
     files. In any other folder, a file is a test file or a validation file if its path says so (see
     OWN_TEST and _OWN_VALIDATION). All other text files are training files. Validation files are
-    left out, because `Corpus` makes the validation split from training lines. Without training
-    files, the validation files are used for training, or else the test files.
+    left out, because `Corpus` makes the validation split from training lines. If there are no
+    training files, the validation files become the training files. If there are none of these
+    either, the test files do.
     """
     every = [name for name in visible(root) if (root / name).is_file()]
     names = [name for name in every if _is_text(name)]
@@ -379,7 +381,7 @@ def hash_files(files: TextFiles) -> str:
     Raises:
         UserError: a file cannot be read, or is not text.
     """
-    # Version 0.1.0 used test files that _PLAIN_TEST does not match as training files. Mark these
+    # If _PLAIN_TEST does not match a test file, version 0.1.0 used the file for training. Mark such
     # files, so that the digest differs from the one that 0.1.0 computed for the same folder.
     own = [name for name in files.test if OWN_TEST.fullmatch(name)]
     marked = {name for name in own if not _PLAIN_TEST.fullmatch(name)}
@@ -389,7 +391,7 @@ def hash_files(files: TextFiles) -> str:
 
 
 def _hash(root: Path, names: Iterable[str], marked: Collection[str] = ()) -> str:
-    """Return the sha256 of files' names and contents. The names in `marked` get a mark before."""
+    """Return the sha256 of files' names and contents, with a mark after each name in `marked`."""
     total = hashlib.sha256()
     for name in names:
         mark = " test" if name in marked else ""
@@ -494,9 +496,10 @@ class Source:
     def digest(self, data: Config) -> str:
         """Return a digest that changes if the text changes.
 
-        The digest of local text is a hash of all files. The digest of generated text is a hash of
-        its beginning. The digest of a data set on the hub is its name and its revision. If
-        data.hub.path is a local folder, the digest also contains a hash of the folder's files.
+        - The digest of local text is a hash of all files.
+        - The digest of generated text is a hash of its beginning.
+        - The digest of a data set on the hub is its name and its revision. If data.hub.path is a
+          local folder, a hash of the folder's files follows.
         """
         if data["source"] == "hub":
             folder = Path(data["hub"]["path"])

@@ -52,7 +52,7 @@ SWEEPS = {
     "experiment=[fig1,fig3]": "expected names of experiments; write for example experiment=f",
     "experiment=fig1 experiment.scales.gpu.seeds=[7]": "the chosen scale, demo; add scale=gpu, or",
     "experiment=fig1 scale=cpu experiment.tune.grow=-1": "grow=-1: input should be",
-    "experiment=fig1 scale=paper experiment.tuned=true": "tuned=True: expected no option of "
+    "experiment=fig1 scale=paper experiment.tuned=true": "tuned=true: expected no option of "
     "tuning, since fig1 is not tuned; leave this option out. Tuning needs experiment.tuned=true, a",
     "experiment=fig9": "did you mean fig4 or fig3 or fig2?",
     "experiment=scaling": "experiment=scaling was removed: choose another experiment; fig3",
@@ -85,7 +85,7 @@ SWEEPS = {
     "experiment=fig1 metric=test/loss": "has its own; write experiment.metric=NAME instead.",
     "experiment=fig1 experiment.tuned=true optimizer.learning_rate=0.1": "experiment.tuned=True: "
     "expected no option of tuning, since fig1 is not tuned",
-    "metric=[a]": "metric=['a']: expected the name of a metric",
+    "metric=[a]": "metric=[a]: expected the name of a metric",
     "parent=nope": "parent=nope: expected the id of a finished run in /",
     "model={head_size:8}": "model={head_size:8}: expected one value; set its keys one by one",
     "experiment=fig1 model.heads=8": "model.heads cannot be set, because experiment=fig1 computes",
@@ -100,7 +100,7 @@ SWEEPS = {
     "model.heads=range(1,5000) model.layers=range(1,5000)": "at least 12,996 points, more",
     "seed=range(0,5,0)": "seed=range(0,5,0): expected a list of values or a finite",
     "~seed": "~seed: keys of the config cannot be deleted",
-    "paths.outputs=null": "paths.outputs=None: expected a folder",
+    "paths.outputs=null": "paths.outputs=null: expected a folder",
     "data=local data.root='~nosuchuser/x'": "data.root=~nosuchuser/x: expected a folder",
     "model.heads=1e999": "model.heads=inf: expected a finite number",
     "trainer.threads=1,2": "trainer.threads=1,2: expected one value; start one",

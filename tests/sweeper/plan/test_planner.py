@@ -179,7 +179,7 @@ def test_a_typed_parent_has_the_model_the_text_and_the_tokenizer_of_its_child(
         f"{same_task} task.vocabulary_size=99": "task.vocabulary_size=99",
         f"{same_task} data=local data.root=.": "data.digest=",
         f"{same_task} task.documents=file": "task.documents=file",
-        f"{child} {tokenizer} model.attention.qk_norm=true": "qk_norm=True: expected "
+        f"{child} {tokenizer} model.attention.qk_norm=true": "qk_norm=true: expected "
         "False, as in the parent ",
     }.items():
         assert told in refusal(plan, typed)

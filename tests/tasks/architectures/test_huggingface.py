@@ -79,7 +79,7 @@ def test_a_model_that_sees_other_segments_is_trained_on_joined_sentences_only():
         ("mistral", {"options": {"hidden_size": 8}}, "write model.embedding_size."),
         ("gpt2", {"head_size": 5}, "expected 6, since GPT2Config has no key for it"),
         ("bloom", {}, "model.feedforward_size=23: expected null"),
-        ("mistral", {"options": {"num_key_value_heads": 2}}, "but it raised"),
+        ("mistral", {"options": {"num_key_value_heads": 2}}, "but the call raised"),
         ("gemma2", {}, "its softmax layer's logits unchanged"),
     ],
     ids=str,

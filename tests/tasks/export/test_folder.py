@@ -116,7 +116,7 @@ def test_what_no_class_computes_is_refused(tmp_path):
 def test_a_key_that_the_export_does_not_know_is_refused():
     model = made(TODAY).config.model.model_dump()
     model["attention"]["sinks"] = False
-    told = "model.attention.sinks=False: expected a key that the export maps"
+    told = "model.attention.sinks=false: expected a key that the export maps"
     assert told in refusal(check_mapped, model)
 
 

@@ -181,7 +181,7 @@ def edited(folder, **changes):
         (
             MISTRAL,
             {"num_key_value_heads": 3},
-            "config.json: key_value_heads=3 does not",
+            "config.json: key_value_heads=3 does not divide heads=2",
         ),
     ],
 )

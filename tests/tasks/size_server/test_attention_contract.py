@@ -79,11 +79,11 @@ BREACHES = {
         "a type annotation for its option rank",
     ),
     "shapes": ("context = q @ k", "but it raised RuntimeError"),
-    "positions": ("context = v[..., :1, :]", "but it returned (11, 1, 17)"),
+    "positions": ("context = v[..., :1, :]", "but the layer returned (11, 1, 17)"),
     "not on meta": (f"{ATTEND}.numpy()", "but it raised "),
     "no batch": (
         "context = F.scaled_dot_product_attention(q[0], k[0], v[0])[None]",
-        "but it returned (1, 10, 17)",
+        "but the layer returned (1, 10, 17)",
     ),
     "no mask": (
         "context = F.scaled_dot_product_attention(q, k, v)",
@@ -131,7 +131,7 @@ def test_a_variant_that_breaks_it_is_one_sentence(installed, breach, told):
     sentence = refusal(planned, installed, source_of(**changes))
     assert sentence.startswith("model.attention.name=mine: expected ")
     assert told in sentence
-    assert sentence.endswith("; fix its code.") or "signature" in changes
+    assert sentence.endswith("; fix the variant's code.") or "signature" in changes
 
 
 @pytest.mark.parametrize(
