@@ -83,7 +83,7 @@ SWEEPS = {
     "experiment=fig1 scale=cpu experiment.tune.by=validation/foo": "by=validation/foo: expected",
     "logger.project=a/b": "logger.project=a/b: expected a name of at most 128 characters",
     "experiment=fig1 metric=test/loss": "has its own; write experiment.metric=NAME instead.",
-    "experiment=fig1 experiment.tuned=true optimizer.learning_rate=0.1": "experiment.tuned=True: "
+    "experiment=fig1 experiment.tuned=true optimizer.learning_rate=0.1": "experiment.tuned=true: "
     "expected no option of tuning, since fig1 is not tuned",
     "metric=[a]": "metric=[a]: expected the name of a metric",
     "parent=nope": "parent=nope: expected the id of a finished run in /",

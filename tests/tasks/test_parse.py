@@ -37,7 +37,7 @@ SENTENCES = {
     ),
     "several values": (
         {"model.heads": [2, 4]},
-        "model.heads=[2, 4]: expected a whole number from 1 to 65536; to sweep these values, "
+        "model.heads=[2,4]: expected a whole number from 1 to 65536; to sweep these values, "
         "use -m model.heads=2,4.",
     ),
     "no type of a union": (

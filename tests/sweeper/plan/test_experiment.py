@@ -116,7 +116,7 @@ experiment:
 @pytest.mark.parametrize(
     ("own", "key"),
     [
-        ("task.joined: true", "task.joined=True"),
+        ("task.joined: true", "task.joined=true"),
         ("data.source: local, data.root: other", "data.digest="),
     ],
 )

@@ -121,7 +121,7 @@ def test_older_versions_of_transformers_read_the_base_of_rotations_by_its_own_ke
         ),
         (
             {"model.head_size": [4, 6]},
-            "model.head_size=[4, 6]: expected one size for all heads",
+            "model.head_size=[4,6]: expected one size for all heads",
         ),
         (
             {"model.attention": {"name": "decoupled", "value_size": 3}},
