@@ -239,7 +239,7 @@ class PreparedData(TaskData):
         """Return the digests of the source files that prepare the data, by path.
 
         The files are the modules of this class and of its base classes, and all modules that these
-        import. If a plugin defines the task, they also include its whole package.
+        import. If a plugin defines the task, add all files of the plugin's package.
         """
         plugin = registry.files_of(registry.TASKS, self.config.task.name)
         modules = [

@@ -58,8 +58,10 @@ def write_digests(folder: Path, code: Mapping[str, str]) -> None:
 def prepared_by(folder: Path) -> dict[str, str]:
     """Return the digests of the source files that prepared a folder, by path.
 
-    Return {} if an older version of Headroom, which stored no such digests, or another version of
-    Python prepared the folder.
+    Return {} in two cases:
+
+    - Another version of Python prepared the folder, so digests cannot be compared.
+    - An older version of Headroom prepared the folder. It stored no digests of source files.
     """
     found = read_versioned(folder / DIGESTS, keys=("of", "files")) or {}
     digests: dict[str, str] = found.get("code", {}).get(PYTHON, {})

@@ -17,7 +17,7 @@ def learning_rate(optimizer: OptimizerSection, steps: int, step: int) -> float:
     - bert: learning_rate * (1 - (step - 1) / steps), as in google-research/bert. This line starts
       at the first step, so the rate jumps where the warm-up ends.
 
-    The warm-up of `bert` starts with a rate of 0. The others start with a rate above 0.
+    In the first step of the warm-up, the rate is 0 for `bert`, and above 0 for other schedules.
     """
     peak, warmup = optimizer.learning_rate, optimizer.warmup_steps
     if optimizer.schedule == "bert":

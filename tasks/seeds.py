@@ -33,7 +33,7 @@ class Shuffled:
         self._orders: dict[int, np.ndarray] = {}
 
     def stretch(self, start: int, count: int) -> np.ndarray:
-        """Return the `count` row numbers at the positions from `start` on in the stream."""
+        """Return `count` row numbers of the stream, beginning at the position `start`."""
         parts = []
         while count:
             epoch, offset = divmod(start, self._length)

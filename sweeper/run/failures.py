@@ -53,15 +53,16 @@ class Breaker:
         limit = self.policy.budget_device_hours
         if limit is not None and self.spent_h >= limit and not self.tripped:
             self.tripped = (
-                f"hydra.sweeper.budget_device_hours={limit:g} is spent ({self.spent_h:.2g} in "
-                "total); to continue, repeat the command with a larger budget"
+                f"hydra.sweeper.budget_device_hours={limit:g} is spent: the finished runs took "
+                f"{self.spent_h:.5g} device hours; to continue, repeat the command with a larger "
+                "budget"
             )
 
     def failed(self, run: str, status: Status) -> None:
         """Count a failed run that the schedule will not start again.
 
         Trip the breaker after `policy.equal_failures` failures in a row for the same reason. Ignore
-        failures whose cause is in OWN.
+        failures that the run's own settings cause (see OWN).
         """
         if status.cause in OWN:
             return

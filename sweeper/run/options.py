@@ -75,7 +75,7 @@ class LimitedOptions:
 
 
 Retrain = StrEnum("Retrain", ["changed"])
-"""The finished runs to train again. `changed` means the runs whose code has changed."""
+"""The values of `retrain`. `changed`: train finished runs again if their code has changed."""
 
 
 @dataclass

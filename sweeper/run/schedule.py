@@ -134,8 +134,8 @@ class Schedule:
         policy: the options of the sweep.
         changed: a callback with two arguments, the schedule and a job that changed its phase. The
             schedule also calls it every POLL_S seconds, with None instead of a job.
-        check_for_stop: a callback without arguments, which the schedule calls as often. It raises
-            KeyboardInterrupt to stop the sweep.
+        check_for_stop: a callback without arguments. The schedule calls it every POLL_S seconds. It
+            raises KeyboardInterrupt to stop the sweep.
         clock: a function that returns the time in seconds.
         spent_h: the device hours of earlier runs, which count against the budget.
         states: the state of each job, by run.
@@ -230,8 +230,8 @@ class Schedule:
     def _free(self) -> list[int]:
         """Return the slots in which jobs can start.
 
-        If another sweep trains a run, its slot may be unknown. Reserve one free slot for each such
-        run.
+        A run that another sweep trains may take up an unknown slot. For each such run, leave out
+        one free slot.
         """
         running = self._in(Phase.RUNNING)
         taken = {state.slot for state in running}
@@ -247,7 +247,7 @@ class Schedule:
         free = (slot for slot in range(self.backend.slots) if slot not in taken)
         same = (slot for slot in free if gpus and self.backend.devices(slot) == gpus)
         state.slot, state.handle, state.before = next(same, None), None, 0
-        self._move(state, Phase.RUNNING, "adopted: another sweep is training it")
+        self._move(state, Phase.RUNNING, "another sweep is training this run")
 
     def _collect_ended(self) -> None:
         """Handle jobs that ended or hang. Raise KeyboardInterrupt if the sweep has to stop."""

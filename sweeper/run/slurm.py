@@ -148,7 +148,7 @@ class SlurmBackend(Backend):
         return super().grant(job, free)
 
     def _poll(self) -> dict[str, tuple[str, str]] | None:
-        """Return the state and the name of each job by id. Return None if Slurm does not answer."""
+        """Return {id: (state, name)} for the user's jobs. Return None if Slurm does not answer."""
         found = queue()
         self._silent = found is None
         if found is not None:
@@ -445,7 +445,7 @@ def _refusal(answer: str) -> Exception:
 
 
 def queue() -> dict[str, tuple[str, str]] | None:
-    """Return the state and the name of each of the user's jobs, by id.
+    """Return {id: (state, name)} for the user's jobs.
 
     Slurm lists a job for some minutes after its end. Return None if Slurm does not answer.
     """
@@ -487,7 +487,7 @@ class NotNow(Exception):
 
 
 def refuse_shared(folder: Path) -> None:
-    """Raise UserError if other users can write to a folder. Jobs execute code from it."""
+    """Raise UserError if other users can write to a folder from which jobs execute code."""
     status = folder.stat()
     is_own = status.st_uid == os.getuid()
     others_write = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

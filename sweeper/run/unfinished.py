@@ -104,13 +104,16 @@ def _print_change(
 
 
 def _logger(names: Collection[str]) -> str:
-    """Return the logger that jobs import. If a run needs W&B and it is missing, print a note."""
+    """Return the logger that jobs import, "wandb" or "none".
+
+    If a run needs wandb, but wandb is not installed, print a note and return "none".
+    """
     if "wandb" not in names:
         return "none"
     if find_spec("wandb") is None:
         _print(
-            "wandb is not installed, so these runs will not appear in Weights & Biases; "
-            "to log them, stop and run `pip install wandb`"
+            "wandb is not installed, so no run will appear in Weights & Biases; to log the runs, "
+            "stop this command, run `pip install wandb`, and repeat the command"
         )
         return "none"
     return "wandb"

@@ -1,8 +1,8 @@
 """Find claims, margins and error rates that were chosen after results were known.
 
-Here, a claim, a margin or an error rate is called a term. The first plan that contains a term lists
-the runs that were already done. Plans that the command `forget` has moved to `history.jsonl` count
-as well.
+Here, a claim, a margin or an error rate is called a term. The key `asked` of a plan lists, for each
+term, the runs that were done before any plan contained the term. Plans that the command `forget`
+has moved to `history.jsonl` count as well.
 """
 
 import json
@@ -82,9 +82,12 @@ def asked_of(plan: Mapping[str, Any], name: str) -> Asked:
 def asked_in(outputs: Path) -> list[Asked]:
     """Return the claims, margins and error rate of each experiment of each plan, oldest first.
 
-    Plans that the command `forget` removed come before the present plans. `forget` can also remove
-    a single run and no plan. For each such command, the start of the list has an Asked without
-    claims. Its `runs` and `done` contain the run if it was finished.
+    The list has three parts:
+
+    1. One Asked for each command `forget` that removed a single run instead of a plan. This Asked
+       has no claims. If the run was finished, `runs` and `done` contain its id.
+    2. The experiments of plans that `forget` removed.
+    3. The experiments of the present plans.
     """
     history = [*_forgotten(outputs)]
     alone = [
@@ -109,7 +112,7 @@ def late_terms(
         done: a function that takes the id of a run and returns whether the run is done.
 
     Returns:
-        The ids of the runs that were already done when a term was chosen, by term.
+        A dict that maps each such term to the ids of the runs that were already done.
     """
     before = [one for one in known if one.runs & own.runs]
     forgotten = frozenset().union(*(one.done for one in before))

@@ -182,7 +182,7 @@ class Attempt:
         return living and not self._copied(info) and self.exit() is None
 
     def _copied(self, info: Mapping[str, Any]) -> bool:
-        """Return whether this folder is a copy of the folder in which the process writes."""
+        """Return whether this folder is a copy. The attempt's process writes to the original."""
         # attempt.json names the folder in which the process writes. If that folder does not exist,
         # it was moved here, so this folder is no copy.
         with suppress(OSError):

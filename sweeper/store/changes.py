@@ -48,7 +48,8 @@ def state_of_files(files: Files, named: Named) -> State | None:
         packages = {path.split("/")[0] for path in registry.files_of(kind, name)}
         plugin = [path for path in files if path.split("/")[0] in packages]
         found = [own] if own in files else plugin
-        # Older code lacks tasks/optimizers/. Its AdamW is in a file that is always imported.
+        # Older code lacks tasks/optimizers/, but its AdamW is in a file that is always imported. So
+        # continue without the file of an optimizer.
         if not found and kind is not registry.OPTIMIZERS:
             return None
         starts += found
@@ -71,7 +72,7 @@ def state_of_imports(files: Files, starts: Iterable[str]) -> State:
 
 
 Imports = Sequence[tuple[int, str]]
-"""The imports of a source file: the number of leading dots and the dotted name of each."""
+"""The imports of a source file, such as (2, "mask.build") for `from ..mask import build`."""
 
 
 @functools.cache  # different versions of the code share most files
@@ -169,7 +170,10 @@ class TrainedCode:
     def states(
         self, config: Mapping[str, Any], attempts: Iterable[Mapping[str, Any]]
     ) -> list[State | None]:
-        """Return the State of each attempt's code. It is None if outputs/code lacks this code."""
+        """Return the State of each attempt's code.
+
+        If outputs/code lacks the code of an attempt, the list has None for this attempt.
+        """
         named = registry.named_by(config)
         return [self._state(named, attempt) for attempt in attempts]
 

@@ -89,9 +89,13 @@ class Code:
         return parts | outside
 
     def recorded(self, named: Named) -> dict[str, Any]:
-        """Return the keys of attempt.json that say which code trains a run.
+        """Return the entries of attempt.json that say which code trains a run.
 
-        `named`: the modules that the run's config names (see `registry.named_by`).
+        The entry `code_parts` has the digest of each part. If the run uses plugins, the entry
+        `packages` describes them (see `registry.made_of`).
+
+        Args:
+            named: the modules that the run's config names (see `registry.named_by`).
         """
         packages = [made for one in named if (made := registry.made_of(*one))]
         parts = self.parts(dict(named)[registry.TASKS], packages)

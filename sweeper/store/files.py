@@ -320,7 +320,8 @@ def verified(path: Path, value: dict[str, Any]) -> dict[str, Any]:
     try:
         unchanged = value.pop(CHECKSUM, None) == sha256_of(value)
     except ValueError:
-        # A number is too large for a float. Python reads it as inf, which sha256_of refuses.
+        # Python reads a number that is too large for a float as inf, which sha256_of refuses.
+        # Headroom writes no such number, so the file was changed.
         unchanged = False
     if not unchanged:
         raise _unreadable(path, "it was changed after it was written")

@@ -64,7 +64,7 @@ def alive(info: Mapping[str, Any]) -> bool | None:
     same = all(
         info.get(key) == here[key] for key in ("boot", "machine", "pid_namespace")
     )
-    # Without /proc, the boot id is empty.
+    # Without /proc, the boot id is empty, so processes cannot be identified.
     if not (same and here["boot"] and isinstance(info.get("pid"), int)):
         return None
     try:
@@ -257,7 +257,8 @@ def _acquire(path: Path, watcher: Watcher) -> Path | None:
         if watcher.alive(str(newest), holder, holder):
             return None
         # If the holder released the lock before it ended, its file is gone, and other processes
-        # count from 1 again. Then a file with the next number would be a second lock.
+        # count from 1 again. Then a file with the next number would be a second lock, so do not
+        # create it.
         if not newest.exists() or (read_heartbeat(newest) or {}) != holder:
             return None
     own = path.with_name(f"{path.name}.lock-{number + 1:04d}")

@@ -107,9 +107,10 @@ def without(plan: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def runs_of(plan: Mapping[str, Any], name: str) -> dict[str, None]:
-    """Return the runs of an experiment's points, and all runs from whose weights these start.
+    """Return the ids of the runs of an experiment's points, and of all ancestors of these runs.
 
-    The keys of the returned dict are run ids. The dict serves as an ordered set.
+    The ancestors are a run's parent, the parent's parent and so on. The ids are the keys of the
+    returned dict, which serves as an ordered set.
     """
     found: dict[str, None] = {}
     for point in plan["points"]:
@@ -221,10 +222,15 @@ def open_run(given: str, outputs: Path) -> Run:
 def replaced(outputs: Path, plan: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the stored plans whose results `plan` would replace, by experiment.
 
-    The newest stored plan of an experiment is replaced if some of its runs are not in `plan`. If
-    the same command wrote both plans, `plan` must also have new runs. It has some after an edit of
-    the training text or a yaml file, but not in the first round of a repeated sweep with `decide`,
-    which has fewer seeds than the stored plan.
+    The newest stored plan of an experiment is replaced in two cases:
+
+    - Another command wrote the stored plan, and some of its runs are not in `plan`.
+    - The same command wrote the stored plan, some of its runs are not in `plan`, and `plan` has
+      new runs. This happens if the user edits the training text or a yaml file between two
+      commands.
+
+    The first round of a repeated sweep with `decide` replaces nothing. It has fewer seeds than the
+    stored plan, but no new runs.
     """
     found = {}
     for name, before in newest(outputs).items():

@@ -34,8 +34,9 @@ class Kind(NamedTuple):
     Attributes:
         word: what messages call such a module, such as "attention variant".
         group: the entry point group for plugins.
-        place: the path of such modules in Headroom. `<name>` stands for the name in a config. If it
-            follows a colon, the name is that of a function in the file.
+        place: where Headroom has its own modules of this kind. `<name>` stands for the name in a
+            config. In "tasks/<name>/task.py", it is the name of a folder. In
+            "sweeper/results/claims.py:<name>", it is the name of a function in the file.
     """
 
     word: str
@@ -86,7 +87,7 @@ def check(kind: Kind, name: Any, key: str) -> None:
     known = names(kind)
     if name not in known:
         typed = name if isinstance(name, str) else json.dumps(name, default=str)
-        remedy = f"choose one of these, install the plugin that provides it, or add {kind.place}"
+        remedy = f"choose one of these, install a plugin with this {kind.word}, or add {kind.place}"
         raise invalid_value(key, typed, f"one of {', '.join(known)}", remedy)
 
 
@@ -134,10 +135,11 @@ def class_of(kind: Kind, name: Any, key: str, base: type) -> type:
 
 
 def made_of(kind: Kind, name: Any) -> dict[str, str]:
-    """Describe the plugin that registers a name, by the keys name, package, version and sha256.
+    """Return a description of the plugin that registers a name.
 
-    The value of the key `name` is for example "attention variant gated". Return {} if `name` is
-    unknown or belongs to Headroom itself.
+    Example: {"name": "attention variant gated", "package": "my-package", "version": "1.0",
+    "sha256": "<digest of the package's Python files>"}. Return {} if `name` is unknown or belongs
+    to Headroom itself.
     """
     plugin = _plugin(kind, name)
     if plugin is None:
@@ -237,10 +239,11 @@ def _plugin(kind: Kind, name: Any) -> tuple[str, Distribution] | None:
 
 
 def _own(place: str) -> Iterator[tuple[str, str]]:
-    """Yield a pair (name, module) for each module of Headroom at `place` (see `Kind`).
+    """Yield (name, module) pairs for the modules of Headroom at `place`, such as:
 
-    If `place` ends in ":<name>", it is a single file. Then yield a pair for each public function of
-    the file.
+    - ("lm1b", "tasks.lm1b.task") if `place` is "tasks/<name>/task.py".
+    - (<name of a public function>, "sweeper.results.claims") for each public function, if `place`
+      is "sweeper/results/claims.py:<name>".
     """
     path, _, functions = place.partition(":")
     if functions:

@@ -273,9 +273,9 @@ class Run:
         """Return one row of metrics for each logged step, in order of steps.
 
         The last rows are those of the attempt that finished the run, or of the newest attempt if
-        the run is not done. Earlier rows are those of the attempts that it continued. Each attempt
-        provides rows up to the step at which the next one resumed. If two attempts logged a metric
-        at the same step, the row has the newer value.
+        the run is not done. The earlier rows are those of the attempts that this attempt continued,
+        each up to the step at which the next attempt resumed. If two attempts logged a metric at
+        the same step, the row has the newer value.
         """
         result, attempts = self.result(), self.attempts()
         newest = attempts[-1].number if attempts else 0

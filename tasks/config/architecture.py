@@ -77,7 +77,7 @@ def section_of(cls: type[nn.Module], name: str) -> type[AttentionSection]:
             f"a constructor {cls.__name__}(embedding_size, heads, head_size, *, bias=False, "
             f"dropout=0.0, <own options>), but its signature is {taken} ({error})"
         )
-        raise invalid_value(KEY, name, expected, "change its constructor") from None
+        raise invalid_value(KEY, name, expected, "change the constructor") from None
 
     options: dict[str, Any] = {}
     for key, parameter in own.items():
@@ -110,7 +110,7 @@ class Architecture(Section, ABC):
     """The base class of the section `model`, with the keys that all architectures share."""
 
     counted_on: ClassVar[str] = "meta"
-    """The device on which FLOPs are counted: "cpu" if a model reads values of tensors."""
+    """The device on which FLOPs are counted: "meta", or "cpu" if a model reads tensors' values."""
     name: str
     embedding_size: Annotated[int, whole(1, 65_536, 256)]
     heads: Annotated[int, whole(1, 65_536, 8)]
@@ -227,9 +227,7 @@ class WithAttention(Architecture):
         mixed = [one for one in sizes if isinstance(one, list) and len(set(one)) > 1]
         name = self.attention.name
         if mixed and getattr(variant(name), "heads_share", False):
-            expected = (
-                f"one size in each layer, since heads of {KEY}={name} share weights"
-            )
+            expected = f"equal sizes within each layer, since heads of {KEY}={name} share weights"
             remedy = "give each layer one size, or choose model/attention=multi_head"
             yield Problem(f"{path}.head_size", sizes, expected, remedy)
 

@@ -96,7 +96,8 @@ class DataSection(Section):
         if self.directions and self.competitors and self.directions <= self.competitors:
             key, least = f"{path}.directions", f"{path}.competitors={self.competitors}"
             expected = (
-                f"more than {least}, since competing names come from different families"
+                f"a number of families above {least}, since competing names belong to different "
+                "families"
             )
             remedy = f"set {key}=128, or {key}=0 for text that needs no large heads"
             yield Problem(key, str(self.directions), expected, remedy)

@@ -23,7 +23,13 @@ MOST_GRAPHS = 16
 
 
 class CapturedStep(NamedTuple):
-    """A CUDA graph of a step, the tensors from which it reads the batch, and its loss tensor."""
+    """A captured training step.
+
+    Attributes:
+        graph: the CUDA graph of the step.
+        batch: the tensors from which the graph reads the batch.
+        loss: the tensor to which the graph writes the loss.
+    """
 
     graph: torch.cuda.CUDAGraph
     batch: Batch

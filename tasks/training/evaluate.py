@@ -53,10 +53,14 @@ def evaluate(
 def sampled_loss(module: TaskModule) -> dict[str, float]:
     """Return {"validation/loss": the loss on a few rows}, or {} if the task has no such metric.
 
-    Every call uses the same first rows of the first validation batch. They have as many positions
-    as a training step, or the share SAMPLED of all training positions if that is more. If the batch
-    is smaller, use all its rows. This is the case in most tasks, whose validation batches are as
-    large as training batches. Only in pre-training can they be larger.
+    Every call uses the first rows of the first validation batch. The number of positions in these
+    rows is the larger of two numbers:
+
+    - the number of positions in one training step.
+    - SAMPLED times the number of positions in all training steps.
+
+    If the validation batch has fewer positions, use all its rows. Only pre-training can have larger
+    validation batches. In other tasks, they are as large as training batches.
     """
     if module.measured and "test/loss" not in module.measured:
         return {}

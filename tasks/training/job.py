@@ -91,7 +91,9 @@ class Job(RunContext):
                 resumed = path
                 break
         self._notices.append(
-            f"continues from {resumed}" if resumed else "starts from step 0"
+            f"this attempt continues from {resumed}"
+            if resumed
+            else "this attempt starts from step 0"
         )
 
         _raise_if_training(run.attempts())
@@ -186,7 +188,7 @@ class Job(RunContext):
         with self.interruption.deferred():
             recorder = train(self, module, kind, parts, self._resumed)
         self.interruption.check()
-        # This also makes the other ranks wait until rank 0 has written the files of the evaluation.
+        # `broadcast` also makes the other ranks wait until rank 0 has written the task's files.
         metrics = ranks.broadcast(self._test(module))
         if ranks.rank():
             return None

@@ -77,7 +77,7 @@ def compute_repeatably(kind: str) -> None:
     # inputs of matrix products to 10 bits of mantissa, even with the precision "32-true".
     torch.set_float32_matmul_precision("highest")
     torch.use_deterministic_algorithms(True, warn_only=kind == "cpu")
-    # Do not fill new tensors with NaN. This takes time, and only reveals reads of uninitialized
+    # Do not fill new tensors with NaN. Filling takes time, and only reveals reads of uninitialized
     # memory.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
@@ -110,7 +110,9 @@ def used(kind: str, count: int) -> dict[str, Any]:
 
 
 def facts(kind: str) -> dict[str, Any]:
-    """Return the hardware, the versions and the commit, on which a result's last bits may depend.
+    """Return facts about this job on which a result's last bits may depend.
+
+    The keys are `hardware`, `versions` (of libraries) and `code` (the commit).
 
     With `kind="cuda"`, this function initializes CUDA, so the process must not fork afterwards.
     """
@@ -136,7 +138,7 @@ def facts(kind: str) -> dict[str, Any]:
 
 
 def code_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return digests of the code that trains a run, and the packages of plugins that it uses."""
+    """Return the entries of attempt.json about the code of a run (see `Code.recorded`)."""
     return loaded_code().recorded(registry.named_by(config))
 
 

@@ -28,7 +28,7 @@ SAMPLES = 8
 
 
 class RunContext:
-    """What the loop, the recorder and the checkpointer of a job share.
+    """The objects that the loop, the recorder and the checkpointer of a job share.
 
     Attributes:
         run: the run to train.
@@ -79,17 +79,17 @@ class Recorder:
 
     Attributes:
         validation: the metrics of the last validation on the whole split, or {} if there was none.
-        times: an array of two sums over the steps of all attempts, up to the last row of metrics:
-            the seconds that the steps took, and the seconds in which the process waited for a
-            processor meanwhile.
+        times: an array of two sums over the steps of all attempts, up to the last row of metrics.
+            times[0]: the seconds that the steps took.
+            times[1]: for how many of these seconds the process waited for a processor.
         seconds_before: the seconds that the steps of earlier attempts took.
     """
 
     def __init__(self, context: RunContext, module: TaskModule) -> None:
         self._context, self._module = context, module
         self._trainer = module.config.trainer
-        # The losses since the last row of metrics: `_earlier` contains those from a checkpoint of
-        # an earlier attempt, `_losses` those of this attempt, which are still on the device.
+        # The losses since the last row of metrics. `_earlier` has losses from the checkpoint of an
+        # earlier attempt. `_losses` has losses of this attempt, which are still on the device.
         self._earlier: list[float] = []
         self._losses: list[Tensor] = []
         self._validated = 0  # the step of the last validation

@@ -66,8 +66,8 @@ class Steps:
     def can_capture(self) -> bool:
         """Return whether CUDA graphs are enabled, and a graph can capture a step.
 
-        This requires that a single GPU computes all rows at once, without micro-batches, and that
-        the optimizer supports it.
+        Capture requires that a single GPU computes all rows at once, without micro-batches, and
+        that the optimizer supports CUDA graphs.
         """
         # The optimizer must have the option `capturable`, which Muon lacks.
         capturable = all("capturable" in group for group in self.optimizer.param_groups)

@@ -124,7 +124,7 @@ def start(section: LoggerSection, run: Run) -> Any:
     except wandb.errors.Error as error:
         if section.mode != "online":
             raise
-        words = f"{message_of(error)}; `wandb sync` can upload its offline record later"
+        words = f"{message_of(error)}; `wandb sync` can upload the metrics later"
         _warn(words, "offline")
         wandb.teardown()  # otherwise W&B would reject the run's id as a duplicate
         started = wandb.init(**{**arguments, "mode": "offline"})

@@ -63,7 +63,7 @@ def _gpu_slots(gpus: list[str], devices: int, options: Options) -> list[str]:
         raise invalid_value("trainer.devices", devices, expected, remedy)
     firsts = range(0, len(gpus) - devices + 1, devices)
     groups = [",".join(gpus[first : first + devices]) for first in firsts]
-    # The first `options.slots` slots are used. To spread them over the GPUs, list every group of
+    # Runs use the first `options.slots` slots. To spread runs over the GPUs, list every group of
     # GPUs once before any group a second time.
     slots = groups * options.jobs_per_device
     if options.slots and options.slots > len(slots):

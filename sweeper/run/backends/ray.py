@@ -241,7 +241,7 @@ def connected(address: str | None) -> ModuleType:
         typed = "null" if address is None else sanitize(address)
         raise UserError(
             f"hydra.launcher.address={typed}: Ray cannot be started or reached "
-            f"({sanitize(error, 160)}); set it to the address of a running cluster."
+            f"({sanitize(error, 160)}); set the key to the address of a running cluster."
         ) from error
 
     # ray.init replaces the sweep's signal handlers, so restore them.

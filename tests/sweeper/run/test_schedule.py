@@ -339,7 +339,9 @@ def test_nothing_more_is_started_once_it_is_spent_and_typed_again_with_more_it_g
     assert sweep(2.0, chosen=1.5)[:3] == (False, 1, 4), "what tuning took counts"
     done, started, waiting, why = sweep(2.0)
     assert (done, started, waiting) == (False, 1, 3)
-    assert why.startswith("hydra.sweeper.budget_device_hours=2 is spent (2 in total)")
+    assert why.startswith(
+        "hydra.sweeper.budget_device_hours=2 is spent: the finished runs took 2 device hours;"
+    )
     assert sweep(2.0)[:3] == (False, 0, 3)
     assert sweep(3.5)[:3] == (False, 2, 1), (
         "what is under way when it is spent is let end"
