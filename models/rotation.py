@@ -35,9 +35,10 @@ class Rotation:
         }
 
     def __call__(self, x_BTHP: Tensor, head_size: int) -> Tensor:
-        """Rotate queries or keys with heads of size `head_size`, which must be in `turned`.
+        """Rotate queries or keys.
 
-        P may be larger than `head_size`, because heads are padded on a GPU.
+        `head_size` is the size of the heads. It must be a key of `turned` in the constructor. P may
+        be larger than `head_size`, because heads are padded on a GPU.
         """
         cos_BT1R, sin_BT1R = self._turns[head_size]
         count = cos_BT1R.shape[-1]

@@ -176,11 +176,11 @@ class TaskModule(pl.LightningModule, ABC):
     def training_step(
         self, batch: Batch, batch_idx: int, divisors: list[Tensor] | None = None
     ) -> Tensor:
-        """Return the loss of this rank, scaled so that its mean over all ranks is the batch's loss.
+        """Return this rank's share of the loss. The mean of all ranks' shares is the batch's loss.
 
         Args:
-            divisors: the result of `self.divisors` for the whole batch of this rank. By default,
-                `batch` is the whole batch. The argument is required if `batch` is a micro-batch.
+            divisors: the result of `self.divisors` for all rows of this rank. It is required if
+                `batch` is a micro-batch. By default, it is computed from `batch`.
         """
         divisors = divisors or self.divisors(batch)
         terms = zip(self.totals(batch), divisors, strict=True)

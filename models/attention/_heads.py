@@ -64,7 +64,7 @@ class HeadNorm(nn.Module):
             self.query.expand(self.heads, -1),
             self.key.expand(self.key_value_heads, -1),
         )
-        # Exclude the padding for a GPU from the mean square.
+        # On a GPU, `to_heads` pads each head with zeros. Leave these out of the mean square.
         normed_BTHP = F.rms_norm(qk_BTHP[..., :head_size], (head_size,), eps=1.0e-6)
         return widened(
             (normed_BTHP * torch.cat(rows)).to(qk_BTHP.dtype), qk_BTHP.shape[-1]

@@ -119,7 +119,8 @@ def _state(
         return own
     state, reason = _state(parent, plan, status_of)
     if state in (State.FAILED, BLOCKED):
-        return BLOCKED, f"its parent {parent} {state}: {reason}"
+        verb = "failed" if state == State.FAILED else "is blocked"
+        return BLOCKED, f"its parent {parent} {verb}: {reason}"
     if state != State.DONE:
         return str(State.NEW), f"it waits for its parent {parent}"
     return own

@@ -47,9 +47,9 @@ def with_command_line(
         raise invalid_value(added[0], axes[added[0]], expected, remedy)
 
     arms = {name: _arm(arm, axes, fixed) for name, arm in experiment.arms.items()}
-    # The figure that the yaml names would join points with different values of an added axis, and
-    # it may ignore the override experiment.x. So in these two cases, draw the figure "curves",
-    # unless the command line chooses a figure.
+    # In two cases, draw the figure "curves", unless the command line chooses a figure. If it sweeps
+    # a further key, the yaml's figure would join points with different values of this key. If it
+    # sets experiment.x, the yaml's figure may ignore that.
     figure = experiment.figure
     if (added or "experiment.x" in fixed) and "experiment.figure" not in fixed:
         figure = "curves"

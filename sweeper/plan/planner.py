@@ -109,8 +109,8 @@ class Planner:
             name = given_name or name_of(command_line, shipped, self.composer)
             made = with_command_line(shipped, axes, command_line.values)
             if made.finetune and "parent" in command_line.keys:
-                # All points fine-tune one model, so claims about sizes have nothing to compare. So
-                # keep only the claims of the command line.
+                # All points fine-tune one model, so claims about sizes have nothing to compare.
+                # Keep only the claims of the command line.
                 made.claims = command_line.values.get("experiment.claims", [])
             found[name] = replace(made, name=name)
         if not command_line.experiments:

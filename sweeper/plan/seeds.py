@@ -1,4 +1,8 @@
-"""Make the points and runs of a plan: one point and one run for each configuration and seed."""
+"""Expand the configurations of a plan by their seeds.
+
+Each pair of a configuration and a seed gets a `PlannedPoint`, which names its run. Equal pairs of
+several experiments share one run.
+"""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -13,7 +17,9 @@ from sweeper.store.records import Record
 
 
 def with_seeds(plan: Plan, wanted: Mapping[str, int]) -> Plan:
-    """Return a copy of the plan with a `PlannedPoint` and a run for each configuration and seed.
+    """Return a copy of the plan with a `PlannedPoint` for each pair of a configuration and a seed.
+
+    The copy also has the runs of these points.
 
     Args:
         plan: the plan; its points and runs are replaced.

@@ -129,8 +129,9 @@ def choices(table: Table) -> list[Choice]:
             for other in others
             for seed in best.values
         }
-    # Finalists share their seeds, so estimate the variance of the differences between them. `apart`
-    # has the runs of a point as the key. So a point that two arms share counts only once.
+    # Finalists are trained with the same seeds, so estimate the variance of their paired
+    # differences. `apart` maps the best finalist, by its runs, to the difference for each seed. Two
+    # arms that share this finalist have the same key, so it counts once.
     variances = dict(zip(apart, moderated(table_of([*apart.values()])), strict=True))
 
     found = []

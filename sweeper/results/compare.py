@@ -63,7 +63,7 @@ def compare(console: Console, outputs: Path, one: str, other: str) -> int:
                 style = "bold red"
             console.print(Text(f"  {sanitize(line, 2000)}", style), soft_wrap=True)
     if not flips:
-        console.print("No verdict changed on a claim that both sweeps judge.")
+        console.print("No verdict changed on the claims that both sweeps judge.")
     return 1 if flips else 0
 
 

@@ -39,9 +39,9 @@ from sweeper.store.plans import ERROR
 
 # If this many seeds per point would not decide a claim, `Question.price` says that no number does.
 MOST = 1000
-# `is_bimodal` needs an upper bound on the step of an accuracy. The bound is 1 / 20, because models
-# are evaluated on at least 20 rows of data.
-_STEPS = 20
+# An accuracy over n rows of data is a multiple of 1 / n. Models are evaluated on at least this many
+# rows, so two accuracies that differ are at most 1 / 20 of the range apart. `is_bimodal` uses this.
+_FEWEST_ROWS = 20
 # A few seeds can look bimodal by chance, so a sweep trains at least this many per point before it
 # stops because of bimodality.
 _BIMODAL_FROM = 10
@@ -268,7 +268,7 @@ class Question:
         if self.hopeless:
             return self.hopeless
         seeds = [[*point.values.values()] for point in self.points]
-        if is_bimodal(seeds, self.evidence.range / _STEPS):
+        if is_bimodal(seeds, self.evidence.range / _FEWEST_ROWS):
             return _BIMODAL
         if self.fewest < FIRST:
             return f"Every point needs at least {FIRST} seeds; one has {self.fewest}."

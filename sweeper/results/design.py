@@ -330,7 +330,10 @@ def over(one: Point, other: Point, words: str, above: float = 0.0) -> Contrast:
 
 
 def over_pairs(pairs: Sequence[tuple[Point, Point]], words: str) -> Contrast:
-    """Return the mean difference over pairs. It is above 0 if the first of a pair is better."""
+    """Return the contrast that averages the difference "first minus second" over pairs.
+
+    It is above 0 if the first points are better on average. `words` describes the contrast.
+    """
     share = 1 / len(pairs)
     weights: list[tuple[float, Point]] = []
     for one, other in pairs:
@@ -368,10 +371,11 @@ def equal_within(column: str, error: float) -> str:
 
 
 def larger_heads_gain_more(design: Design, arm: str, rival: str) -> Contrast:
-    """Return a contrast that is above 0 if larger heads gain more in an arm than in its rival.
+    """Return a contrast of two slopes over head size: that of an arm, minus that of its rival.
 
-    The gain is the slope over the head sizes that both arms have. Raise Unanswerable if the points
-    differ in width.
+    The contrast is above 0 if the arm improves more than the rival from small to large heads. Each
+    line is fitted to the head sizes that both arms have (see `slopes`). Raise Unanswerable if the
+    points differ in width.
     """
     width, *others = {at(point, "width") for point in design.of(arm, rival)}
     if others:

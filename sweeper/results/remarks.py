@@ -26,8 +26,8 @@ _VERSIONS = {
     "torch": "Runs with {} versions of PyTorch",
     "device": "Runs on {} kinds of device",
 }
-# A run has not learned if its lead over a baseline is at most this share of the best run's lead. If
-# the best lead is below 0.5, the share is taken of 0.5 instead. `not_learned_by` defines the lead.
+# The lead of a run is its improvement over a baseline, divided by the baseline's score. A run has
+# not learned if its lead is at most _LITTLE * max(0.5, the largest lead of any run).
 _LITTLE = 0.1
 _NAMED = 4  # a sentence names at most this many settings
 # Baselines have no scores in these metrics. Compare the perplexity of runs and baselines instead,

@@ -265,8 +265,8 @@ def explain(
     elif price:
         hours = f", {price.hours:.2g} device hours" if price.hours is not None else ""
         sentences.append(
-            f"A decision needs about {price.seeds} seeds per point at the spread and difference "
-            f"so far: {plural(price.runs or 0, 'more run')}{hours}."
+            "If the difference and its spread stay as they are, a decision needs about "
+            f"{price.seeds} seeds per point in total: {plural(price.runs or 0, 'more run')}{hours}."
         )
     return " ".join([*sentences, str(terms)])
 

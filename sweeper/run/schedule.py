@@ -222,8 +222,10 @@ class Schedule:
         for state in self._in(Phase.WAITING):
             parent = self._parent_phase(state.job.parent)
             if parent in (Phase.FAILED, Phase.BLOCKED):
-                reason = f"its parent {state.job.parent} {parent}"
-                self._move(state, Phase.BLOCKED, reason)
+                verb = "failed" if parent is Phase.FAILED else "is blocked"
+                self._move(
+                    state, Phase.BLOCKED, f"its parent {state.job.parent} {verb}"
+                )
             elif parent is Phase.DONE and self.clock() >= state.not_before:
                 yield state
 

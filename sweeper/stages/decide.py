@@ -122,11 +122,11 @@ class Round:
 
     Attributes:
         plan: all points and runs, including those of earlier rounds.
-        seeds: the total number of seeds of each point to which this or an earlier round added
-            seeds. The key of a point is the id of the run with its first seed.
+        seeds: maps the run id of a point's first seed to the total number of the point's seeds.
+            Points to which no round has added seeds are left out.
         seconds: the expected training time in seconds of each run to train, by run id.
-        before: the earlier rounds as plain data, in the form that `Rounds` describes: the number of
-            judged seeds of each point.
+        before: the earlier rounds, as plain data (see `Rounds`). Each has the number of judged
+            seeds of each point.
         purpose: the reason for the round, as a phrase to print.
     """
 

@@ -37,7 +37,8 @@ def plan_elsewhere(executor: Executor, plan: Plan) -> None:
         )
         return
 
-    # Do not warm up the backend meanwhile, since this machine may lack the GPU that the runs need.
+    # Do not warm up the backend during preparation, since this machine may lack the GPU that the
+    # runs need.
     executor.prepare(records, lambda: None)
     there = shlex.quote(plan.outputs.name)
     code = executor.process.code.name

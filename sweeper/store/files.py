@@ -63,8 +63,9 @@ def make_directory(path: Path, mode: int = 0o700) -> None:
         UserError: `path` is a symbolic link, which would put files elsewhere.
     """
     if path.is_symlink():
-        remedy = "remove the link, or link the whole outputs folder instead"
-        raise invalid_value("folder", path, "no symbolic link", remedy)
+        raise UserError(
+            f"{sanitize(path)} is a symbolic link; remove it, or link the whole outputs folder."
+        )
     missing = [*takewhile(lambda part: not part.is_dir(), (path, *path.parents))]
     for part in reversed(missing):
         # Another process may have created the folder in the meantime.

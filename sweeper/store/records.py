@@ -1,4 +1,4 @@
-"""The record of a run, which describes what to train, and its result."""
+"""The record of a run (run.json) and its result (result.json)."""
 
 from __future__ import annotations
 

@@ -133,9 +133,9 @@ class Architecture(Section, ABC):
 
     @property
     def called(self) -> tuple[str, str]:
-        """The key that chooses the model's code, and its value, for messages about this code.
+        """The config key that selects the model's code, and its value: ("model.name", "decoder").
 
-        Example: ("model.name", "decoder").
+        Messages about this code name both.
         """
         return "model.name", self.name
 

@@ -45,7 +45,8 @@ def export(run: Run, folder: Path) -> list[Path]:
         UserError: the run is not finished, no class of Hugging Face can compute its model, or the
             folder exists and is not empty.
     """
-    if folder.exists() and any(folder.iterdir()):
+    is_empty = folder.is_dir() and not any(folder.iterdir())
+    if folder.exists() and not is_empty:
         raise invalid_value("DIR", folder, "a new or empty folder", "choose another")
     weights, recorded = final_weights(run, "RUN"), recorded_config(run)
     section, name = recorded.model, recorded.task.name

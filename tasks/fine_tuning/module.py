@@ -52,7 +52,7 @@ class FineTuning(TaskModule):
         These are the pooler and, if the parent is a run of the same task, the output layer.
         """
         own = self.model.state_dict()
-        # Layers outside the encoder that the parent lacks keep their initial weights.
+        # If the parent lacks a layer outside the encoder, the layer keeps its initial weights.
         fresh = {name: own[name] for name in own if not name.startswith("encoder.")}
         inherited = {
             name: value

@@ -90,7 +90,8 @@ class LanguageModel(TaskModule):
         found = super().measure(split)
         if split != "test":
             return found
-        # Omit n-gram baselines if the run has a parent, whose training text they would not include.
+        # A run with a parent has also learned from the parent's training text. The n-gram models
+        # are fitted to the text of this run only, so omit them.
         if self.config.parent is None:
             found |= ngrams.perplexities(self.data, self.config.trainer.steps)
         # Do not check a diverged model, whose outputs may be NaN.

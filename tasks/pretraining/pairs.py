@@ -23,7 +23,11 @@ _PLACES = 1 << 20  # a row has at most this many random numbers for each `Purpos
 
 
 class CounterRng:
-    """A random generator for B rows. A row's numbers depend only on the seed and its counters."""
+    """A counter-based random generator for B rows.
+
+    The random numbers of a row depend only on the seed and on the row's counters, such as its epoch
+    and row number.
+    """
 
     def __init__(self, seed: int, counters: Sequence[Integers]) -> None:
         """Derive one key per row from the seed and the row's counters.
@@ -241,8 +245,8 @@ def rows_of(
     end_B1 = first_B1 + second_B1 + 2
     token_type_ids_BT = (places_T > middle_B1) & (places_T <= end_B1)
 
-    # Position t of a row has the token t + offset of the split if it belongs to the first text, and
-    # the token t + offset + jump if it belongs to the second text.
+    # Compute the place in the split of the token at each position t of a row. It is t + offset in
+    # the first text, and t + offset + jump in the second.
     offset_B1 = pairs.first_start[:, None] - 1
     jump_B1 = pairs.second_start[:, None] - 2 - first_B1 - offset_B1
     index_BT = places_T + offset_B1 + token_type_ids_BT * jump_B1

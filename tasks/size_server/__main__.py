@@ -84,8 +84,9 @@ class Server:
     """A loop that answers requests and waits for the processes that it has forked."""
 
     def __init__(self) -> None:
-        # Only answers may go to stdout, so redirect the output of libraries to stderr. The flush
-        # sends what they have already written to stdout, where the client ignores it.
+        # From now on, only answers go to stdout, and the output of libraries goes to stderr. Flush
+        # stdout first, so that text that is already buffered cannot mix with answers. The client
+        # ignores such text.
         sys.stdout.flush()
         self._answers = os.dup(1)
         os.dup2(2, 1)

@@ -59,7 +59,8 @@ class QuestionAnswering(FineTuning):
         return {"nats": _nats(logits_2BT, batch), "windows": self.counts(batch)[0]}
 
     def metrics(self, split: str, sums: Mapping[str, float]) -> dict[str, float]:
-        # Without a window that counts for the loss, the mean would be 0 / 0.
+        # The loss ignores windows of questions without a training answer. If the split has no other
+        # windows, the mean would be 0 / 0.
         if not sums["windows"]:
             return {}
         return {f"{split}/loss": sums["nats"] / sums["windows"]}
@@ -69,7 +70,7 @@ class QuestionAnswering(FineTuning):
         self._scored = []
 
     def measure(self, split: str) -> dict[str, float]:
-        """Return the metrics of a split, and store the predictions for `files`.
+        """Return the metrics of a split, and store the predictions for the method `files`.
 
         The metrics exact_match and f1 are in percent.
         """

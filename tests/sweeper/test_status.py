@@ -71,7 +71,7 @@ def test_a_run_is_blocked_by_name_by_a_parent_that_failed_and_waits_for_one_that
         "its parent failed failed: nan: the loss is nan"
     )
     assert found["grandchild"].reason.startswith(
-        "its parent child blocked: its parent failed"
+        "its parent child is blocked: its parent failed"
     )
     assert found["waits"].reason == "it waits for its parent running"
     assert found["new"].reason == "no attempt yet"

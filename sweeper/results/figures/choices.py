@@ -1,7 +1,7 @@
 """The validation metric of the trial runs that tune a key, over the values of this key.
 
-Each setting has a curve. If several keys are tuned, the first one is on the x-axis, and each
-combination of values of the others has a curve.
+Each point of an arm, such as heads=8, has a curve. If several keys are tuned, the first one is on
+the x-axis, and each point has a curve for each combination of values of the others.
 """
 
 from dataclasses import replace

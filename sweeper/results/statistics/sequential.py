@@ -59,10 +59,11 @@ def reach(n: int, df: float, level: float) -> float:
 
 
 def crossed(zs: Floats) -> float:
-    """Return the probability that a mean is outside [-z, z] in at least one of several analyses.
+    """Return the probability that a mean crosses the boundary in any analysis, if the truth is 0.
 
-    The mean is that of independent normal values around 0. There is an analysis after FIRST seeds,
-    after FIRST + 1 seeds, and so on. `zs` has the z of each, in standard errors.
+    The mean is that of independent normal values. The first analysis has FIRST values, and each
+    further one has one value more. In analysis i, the mean crosses the boundary if its absolute
+    value exceeds `zs[i]` standard errors.
     """
     edges = zs * np.sqrt(np.arange(FIRST, FIRST + len(zs)))
     nodes, weights = _quadrature(edges[0])
@@ -94,8 +95,8 @@ def _normal(x: Floats, sd: float) -> Floats:
 def _constant(level: float) -> float:
     """Return the factor c of the boundary (see the docstring of this module).
 
-    With it, the probability of crossing the boundary on either side, with at most DESIGNED seeds,
-    is 2 * level * (1 - LATER).
+    With this factor, a mean without an effect crosses the upper or the lower boundary within
+    DESIGNED seeds with the probability 2 * level * (1 - LATER).
     """
     shape = (DESIGNED / np.arange(FIRST, DESIGNED + 1)) ** STEEPNESS
     return _solved(lambda c: crossed(c * shape), 2 * level * (1 - LATER))

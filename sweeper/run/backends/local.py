@@ -63,8 +63,8 @@ def _gpu_slots(gpus: list[str], devices: int, options: Options) -> list[str]:
         raise invalid_value("trainer.devices", devices, expected, remedy)
     firsts = range(0, len(gpus) - devices + 1, devices)
     groups = [",".join(gpus[first : first + devices]) for first in firsts]
-    # Runs use the first `options.slots` slots. To spread runs over the GPUs, list every group of
-    # GPUs once before any group a second time.
+    # Runs use the first `options.slots` slots. Repeat the whole list of groups, and not each group,
+    # so that the first slots are on different GPUs.
     slots = groups * options.jobs_per_device
     if options.slots and options.slots > len(slots):
         expected = (

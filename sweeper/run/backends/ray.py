@@ -77,11 +77,12 @@ def _in_words(cpus: float, gpus: float) -> str:
 
 @dataclass(eq=False)
 class RayJob:
-    """The job of a run, as the handle of the backend.
+    """The handle that `RayBackend.start` returns for a job.
 
     Attributes:
-        actor: the actor `Place` of the run.
-        placed: Ray's reference to a call of `Place.placed`. None once the actor is on a node.
+        actor: the `Place` actor that trains the run.
+        placed: Ray's reference to a call of `Place.placed`, which returns when the actor is on a
+            node. None after that.
     """
 
     actor: Any

@@ -43,7 +43,7 @@ def test_versions_are_told_beside_whether_results_differ():
     assert "code: aaa -> bbb" in said
     assert "torch:" not in said
     assert "30 of 30 values with the same seed are equal to the last digit: n" in said
-    assert "No verdict changed on a claim that both sweeps judge." in said
+    assert "No verdict changed on the claims that both sweeps judge." in said
 
 
 def configured(precision, rates):

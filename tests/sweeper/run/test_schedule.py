@@ -91,6 +91,7 @@ def test_parents_go_first_and_a_failed_parent_blocks_its_children_by_name(tell):
     assert phases(schedule) == ended
     assert backend.started.index("p") < backend.started.index("c")
     assert schedule.states["d"].reason == "its parent q failed"
+    assert schedule.states["e"].reason == "its parent d is blocked"
 
 
 @pytest.mark.parametrize("presses", [1, 2])

@@ -70,8 +70,9 @@ def test_transformers_loads_it_and_computes_the_same(tmp_path, capsys, name):
     assert head["license"] == "unknown"
     assert result["dataset"] == {"name": "sample text", "type": "text"}
     assert read("config.json")["architectures"] == [name]
-    assert main([str(run.path), str(folder)]) == 1
-    assert "expected a new or empty folder" in capsys.readouterr().err
+    for taken in (folder, folder / "config.json"):
+        assert main([str(run.path), str(taken)]) == 1
+        assert "expected a new or empty folder" in capsys.readouterr().err
 
     transformers = pytest.importorskip("transformers")
     model = getattr(transformers, name).from_pretrained(folder).eval()
