@@ -260,4 +260,4 @@ def test_more_devices_than_a_batch_has_rows_is_one_sentence(tmp_path):
     assert started(run).wait() == 1
     word = last_word(run)
     assert word["cause"] == "config"
-    assert "2 devices" in word["message"] and "only 1 row" in word["message"]
+    assert "The run uses 2 devices" in word["message"]

@@ -142,7 +142,7 @@ def test_arms_that_differ_less_than_the_margin_are_called_alike():
     assert "All within 3 %: No one would mind." in found[WORSENS].sentence
     found = verdicts(figure(flat, margin=margin(0.01)))
     assert {verdict.verdict for verdict in found.values()} == {OPEN}
-    assert "A decision needs about" in found[WORSENS].sentence
+    assert "a decision needs about" in found[WORSENS].sentence
 
 
 def test_the_strict_form_admits_no_larger_model():
