@@ -79,8 +79,8 @@ def load(path: Path) -> dict[str, Any]:
     except (UnpicklingError, EOFError, RuntimeError, ValueError):
         # Hide torch's own message, which advises to load the file without this protection.
         raise UserError(
-            f"{path} is not loaded: expected only tensors and plain values, because other objects "
-            "could run code; delete it and train the run again."
+            f"{path} cannot be loaded: it is damaged, or has other objects than tensors and plain "
+            "values, which could run code. Delete it and train the run again."
         ) from None
     return value
 

@@ -218,7 +218,7 @@ def check(experiment: Experiment) -> None:
     """Raise UserError if the arms, seeds, metrics or tuning of an experiment are invalid.
 
     - Arms may not set `seed` or `scale`.
-    - In `finetune`, a metric may belong to one task only.
+    - In `finetune`, two tasks may not list the same metric.
     - Tuning needs seeds that the experiment's own runs do not use.
     - Runs that start from other runs cannot be tuned.
     """
@@ -454,11 +454,10 @@ def _valid(adapter: TypeAdapter[Any], data: Any, name: str, section: str) -> Any
         error = problem.errors()[0]
     path = [str(part) for part in error["loc"]]
     if path and path[-1] == "[key]":
-        expected = (
-            "names in quotes, since YAML reads on, off, yes and no as true or false"
+        raise UserError(
+            f"experiment={name}: a name under {'.'.join([section, *path[:-2]])} is not a string. "
+            "YAML reads on, off, yes and no as true or false, so put such names in quotes ('on')."
         )
-        place = f"experiment={name}: {section}.{path[0]}"
-        raise invalid_value(place, path[-2], expected, "write 'on': instead of on:")
     key = ".".join([section, *path])
     if error["type"] == "unexpected_keyword_argument":
         known = (one.name for one in fields(_class_at(path)))

@@ -45,7 +45,7 @@ Published = Mapping[str, Data]  # the numbers in a paper, as {setting: {metric: 
 
 @dataclass(frozen=True)
 class Block:
-    """A part of a table that has its own title and columns. The first row is the head."""
+    """A part of a table that has its own title and columns. The first row is the header."""
 
     title: str
     rows: list[Line]
@@ -94,9 +94,9 @@ def _block(title: str, rows: Sequence[Line]) -> Block:
 def _measured(table: Table, arm: str) -> Block:
     """Return the block of an arm, with a column for each of its points.
 
-    The head shows a key that distinguishes the points: the experiment's key `x`, or the first key
-    that the arm varies. If the points do not have different numbers in this key, the head shows
-    their names.
+    The header row shows the value of one key at each point: the experiment's key `x` if the arm
+    varies it, and else the first key that the arm varies. If these values are not different
+    numbers, it shows the names of the points.
     """
     by_measure = {
         measure.words: {p.name: p for p in measure.points(table) if p.arm == arm}

@@ -186,7 +186,7 @@ def _naming(frame: pd.DataFrame) -> list[str]:
 
 
 def _arms(frame: pd.DataFrame) -> pd.Series:
-    """Return the arm of each row. If the scores have points, the name is "ARM POINT"."""
+    """Return the name of each row's arm. If the scores have a column `point`, it is "ARM POINT"."""
     parts = frame[_naming(frame)].astype(str).apply(lambda column: column.str.strip())
     arms = parts.agg(" ".join, axis=1).str.strip()
     if arms.nunique() < len(parts.drop_duplicates()):

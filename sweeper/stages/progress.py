@@ -231,7 +231,7 @@ class Display(ExitStack):
             room = self.console.width - len(before) - len(after)
             label.truncate(max(BAR_WIDTH, room), overflow="ellipsis")
         else:
-            # A live display shows the time left below its table instead.
+            # Add the time left, which a live display shows below its table.
             after += self._left(schedule)
         return Text(f"{before}{label}{after}", style="green")
 

@@ -285,7 +285,7 @@ class DataSet(Source, ABC, Generic[Kind]):
         if len(groups) < 2:
             raise UserError(
                 f"{self.title}: all training rows have the same first text (paragraph or premise), "
-                "but the validation split needs rows with another; add more data."
+                "but the validation split needs rows with a different first text; add more data."
             )
         ordered = sorted(groups, key=lambda text: (zlib.crc32(text.encode()), text))
         return set(ordered[: max(1, round(len(groups) * VALIDATION))])

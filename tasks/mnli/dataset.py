@@ -122,9 +122,9 @@ class MultiNLI(DataSet[Pair]):
         names = ", ".join(LABELS)
         remedy = f"name the classes {names}, in the same order in all splits."
         if len(orders) > 1 or {*order} != {*LABELS}:
-            found = sanitize(" and ".join(map(", ".join, sorted(orders))))
+            found = " and ".join(f"[{', '.join(order)}]" for order in sorted(orders))
             raise UserError(
-                f"{self.title}: the column label has the classes {found}; {remedy}"
+                f"{self.title}: the column label has the classes {sanitize(found)}; {remedy}"
             )
 
         for split, pairs in kept.items():

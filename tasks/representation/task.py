@@ -45,8 +45,8 @@ class Contexts(TaskData):
     # The model has one head for each row of the batch, so every device needs all rows.
     separable = False
 
-    # If a validation uses the batch first, torch is in inference mode. Training needs the same
-    # tensors, and cannot use tensors that were created in inference mode.
+    # Leave inference mode to create the batch. The first use may be in a validation, which runs in
+    # inference mode, and training cannot use tensors that were created in it.
     @functools.cached_property
     @torch.inference_mode(False)
     def _batch(self) -> Batch:

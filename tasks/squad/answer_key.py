@@ -222,10 +222,16 @@ class AnswerKey:
 
 
 def with_marks(text: str, stop: int) -> int:
-    """Return the end of an answer in `text`, including the combining marks from `stop` on.
+    """Move the end of an answer past the combining marks that follow it.
 
-    The tokenizer strips accents, so the last token of an answer ends before such marks. `stop` and
-    the result are in characters.
+    The tokenizer strips accents, so the last token of an answer ends before such marks.
+
+    Args:
+        text: the paragraph.
+        stop: the end of the last token, as a character index.
+
+    Returns:
+        The index of the first character from `stop` on that is no combining mark.
     """
     while stop < len(text) and unicodedata.category(text[stop]) == "Mn":
         stop += 1

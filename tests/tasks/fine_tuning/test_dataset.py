@@ -115,9 +115,9 @@ def test_the_hubs_names_of_classes_decide_what_a_number_means(hub):
     assert [pair.label for pair in splits["test"]] == [0, 1, 2]
     assert rows["test"]["dropped"] == {"validation_matched: no gold label": 1}
     assert "labels" not in _hub_of(hub, LABELS)[1]["train"]
-    assert "has the classes contradiction, " in refusal(_hub_of, hub, swapped, LABELS)
+    assert "has the classes [contradiction, " in refusal(_hub_of, hub, swapped, LABELS)
     told = refusal(_hub_of, hub, ["no", "yes", "perhaps"])
-    assert "has the classes no, yes, perhaps; name the classes entail" in told
+    assert "has the classes [no, yes, perhaps]; name the classes entail" in told
 
 
 @pytest.mark.parametrize("suffix", ["json", "jsonl"])
