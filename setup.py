@@ -1,4 +1,4 @@
-"""Put all folders of the checkout into one package of the wheel, `headroom_attention`.
+"""Put the folders that Headroom needs into one package of the wheel, `headroom_attention`.
 
 Directly in site-packages, `models`, `tasks` and `conf` would clash with other packages.
 pyproject.toml has no option for this.

@@ -195,7 +195,7 @@ class Run:
         if result is None:
             expected = f"a run that is done, not {self.state}"
             raise invalid_value("run", self.id, expected, "train it first")
-        return dict(result.metrics)
+        return {**result.metrics}
 
     def history(self) -> DataFrame:
         """Return the training curve, with a row for each logged step."""

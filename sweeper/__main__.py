@@ -361,7 +361,7 @@ COMMANDS: dict[Command, Arguments] = {
         },
         "--margin": {
             "metavar": "1%",
-            "help": "the largest difference that does not matter, such as 1%% or 0.01",
+            "help": "the largest difference that does not matter: per cent, or the scores' unit",
         },
         "--pair": {
             "default": "seed",

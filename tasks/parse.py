@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 from pydantic import ValidationError
 
 from sweeper.store import registry
-from sweeper.store.errors import invalid_value
+from sweeper.store.errors import invalid_value, spelled
 from sweeper.store.runs import Run
 from tasks.config.architecture import Architecture
 from tasks.config.schema import Section, extended, problem
@@ -140,5 +140,5 @@ def _name(config: Mapping[str, Any], section: str) -> Any:
     group = config.get(section)
     if not isinstance(group, Mapping):
         remedy = f"choose a file of conf/{section}"
-        raise invalid_value(section, group, "a group of keys", remedy)
+        raise invalid_value(section, spelled(group), "a group of keys", remedy)
     return group.get("name")

@@ -103,13 +103,13 @@ def _last_not_above(
     """
     if at(1) > target:
         return 0
-    low, high = 1, guess + 1
+    low, high = 1, min(guess + 1, LARGEST)
     if guess > 1 and at(guess) <= target:
         low = guess
     while at(high) <= target:
-        low, high = high, 2 * high
-        if high > LARGEST:
+        if high == LARGEST:
             raise _too_large(target, LARGEST * step)
+        low, high = high, min(2 * high, LARGEST)
     return low + bisect_right(range(low + 1, high), target, key=at)
 
 

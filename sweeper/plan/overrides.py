@@ -19,7 +19,7 @@ from sweeper.plan.compose import Composer
 from sweeper.plan.experiment import Experiment
 from sweeper.plan.hydra_errors import explained
 from sweeper.plan.refused import refuse_key, refuse_path, refuse_tree
-from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.errors import UserError, invalid_value, spelled
 from sweeper.store.identity import can_change_results, digest_of
 
 
@@ -146,7 +146,7 @@ def _listed(key: str, override: Override, composer: Composer, most: int) -> list
 
 def _check_axis(key: str, values: list[Any]) -> None:
     """Raise UserError if a key such as `scale` is swept, or if a value refers to another key."""
-    listed = ",".join(map(str, values))
+    listed = ",".join(map(spelled, values))
     if key.startswith("experiment."):
         remedy = (
             f"to set a list, write '{key}=[{listed}]'; to sweep seeds, write seed=0,1,2"

@@ -33,14 +33,21 @@ from sweeper.results.statistics.sequential import (
     Intervals,
     intersection,
 )
-from sweeper.results.verdict import Decision, Found, Price, Terms, Verdict, explain
+from sweeper.results.verdict import (
+    MOST_SEEDS,
+    Decision,
+    Found,
+    Price,
+    Terms,
+    Verdict,
+    explain,
+)
 from sweeper.store.numbers import plural
 from sweeper.store.plans import ERROR
 
-# If this many seeds per point would not decide a claim, `Question.price` says that no number does.
-MOST = 1000
 # An accuracy over n rows of data is a multiple of 1 / n. Models are evaluated on at least this many
-# rows, so two accuracies that differ are at most 1 / 20 of the range apart. `is_bimodal` uses this.
+# rows, so the smallest difference between two accuracies is at most 1 / 20 of the range.
+# `is_bimodal` uses this bound.
 _FEWEST_ROWS = 20
 # A few seeds can look bimodal by chance, so a sweep trains at least this many per point before it
 # stops because of bimodality.
@@ -336,7 +343,7 @@ class Question:
             return None
         if any(math.isinf(one.error) for one in self.estimates):
             return None
-        following = range(max(self.fewest + 1, FIRST), MOST + 1)
+        following = range(max(self.fewest + 1, FIRST), MOST_SEEDS + 1)
         place = bisect_left(following, True, key=self._decided_with)
         if place == len(following):
             return Price(None, None, None)

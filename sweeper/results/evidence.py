@@ -302,7 +302,10 @@ def _share(lineage: Sequence[Row]) -> float | None:
 
     They wait while other programs occupy the processor. Return None if waiting times are unknown.
     """
-    waited, seconds = (_sum(lineage, key) for key in ("waited_seconds", "seconds"))
-    if waited is None or not seconds:
+    waits, seconds = (
+        [number(row.get(column)) for row in lineage]
+        for column in ("waited_seconds", "seconds")
+    )
+    if waits[0] is None or not seconds[0]:
         return None
-    return 1 - waited / seconds
+    return 1 - math.fsum(filter(None, waits)) / math.fsum(filter(None, seconds))

@@ -259,8 +259,8 @@ def _check_apart(scores: pd.DataFrame, earlier: pd.DataFrame) -> None:
     for (metric, arm, _), rows in twice.groupby(["metric", "arm", "arm_of_history"]):
         if 2 * len(rows) > number[metric, arm]:
             raise UserError(
-                f"{plural(len(rows), 'score')} of the arm {arm} are also in the history, so they "
-                "would count twice; remove them from the history."
+                f"The history also has {plural(len(rows), 'score')} of the arm {arm}, which would "
+                "count twice; remove them from the history."
             )
 
 

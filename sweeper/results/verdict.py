@@ -76,7 +76,7 @@ class Verdict:
         if price is None or "unmeasured" in self.numbers:
             return _END.split(self.sentence)[0].rstrip(".")
         if price["seeds"] is None:
-            return "no number of seeds is expected to decide it"
+            return f"more than {MOST_SEEDS:,} seeds per point"
         took = f", {clock(3600 * price['hours'])}" if price["hours"] is not None else ""
         runs = plural(price["runs"], "run")
         return f"{price['seeds']} seeds per point: {runs}{took}"
@@ -99,12 +99,15 @@ class JudgedMargin:
     ratio: bool
 
 
+MOST_SEEDS = 1000  # the largest number of seeds per point for which a price is computed
+
+
 class Price(NamedTuple):
     """The expected cost of a decision.
 
     Attributes:
-        seeds: the number of seeds per point, including those done. None if no number of seeds is
-            expected to decide the claim.
+        seeds: the number of seeds per point, including those done. None if it is larger than
+            MOST_SEEDS.
         runs: the number of runs to add; None if `seeds` is None.
         hours: the device hours of these runs; None if unknown.
     """
@@ -260,8 +263,8 @@ def explain(
         sentences.append(f"All within {terms.margin.words}: {terms.margin.reason}")
     if price and price.seeds is None:
         remedy = "" if terms.margin else " A margin in the experiment could decide it."
-        words = "If the difference stays as it is, no number of seeds will decide the claim."
-        sentences.append(f"{words}{remedy}")
+        words = "If the difference stays as it is, a decision needs"
+        sentences.append(f"{words} more than {MOST_SEEDS:,} seeds per point.{remedy}")
     elif price:
         hours = f", {price.hours:.2g} device hours" if price.hours is not None else ""
         sentences.append(

@@ -159,7 +159,7 @@ def decide(executor: Executor, first: Plan, estimate: Mapping[str, float]) -> bo
         raise invalid_value(
             "hydra.sweeper.budget_device_hours",
             options.budget_device_hours,
-            f"at least {math.ceil(100 * cost) / 100:g}, the estimated cost of the first round",
+            f"at least {math.ceil(100 * cost) / 100:.2f}, the estimated cost of the first round",
             "raise it, or sweep fewer points",
         )
     now = Round(first, {}, estimate, [], "the seeds of the experiment")
@@ -238,7 +238,7 @@ def _summary(executor: Executor, last: Round, progress: Progress) -> str:
     )
     if not progress.undecided:
         of = " of hydra.sweeper.until" if options.until else ""
-        return f"{plural(claims, 'claim')}{of} decided {took}."
+        return f"{plural(claims, 'verdict')}{of} decided {took}."
     why = (
         "no undecided claim can get further seeds within "
         f"hydra.sweeper.max_seeds={options.max_seeds}; repeat the command with a larger number, "

@@ -78,6 +78,8 @@ def spelled(value: Any) -> str:
         return f'"{value}"'
     if isinstance(value, list):
         return f"[{','.join(map(spelled, value))}]"
+    if isinstance(value, dict):
+        return f"{{{','.join(f'{key}:{spelled(one)}' for key, one in value.items())}}}"
     return str(value)
 
 

@@ -349,7 +349,9 @@ def _validation(path: Path) -> Iterator[None]:
         yield
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
+        # If a value may have several types, pydantic appends the type that it tried.
+        keys = [str(key) for key in first["loc"] if key not in ("float", "int")]
+        place = ".".join(keys)
         raise _unreadable(path, f"{sanitize(place)}: {first['msg']}") from None
 
 

@@ -14,7 +14,7 @@ from sweeper.store.errors import sanitize
 
 FILE = "run.json"
 RESULT = "result.json"
-Number = int | float | None
+Number = float | int | None
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="ignore"))
@@ -94,8 +94,8 @@ class Result:
 
     id: str
     attempt: int
-    metrics: dict[str, float | None]
-    validation: dict[str, float | None] = field(default_factory=dict)
+    metrics: dict[str, Number]
+    validation: dict[str, Number] = field(default_factory=dict)
     steps: Number = None
     tokens_seen: Number = None
     seconds: Number = None

@@ -13,7 +13,6 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import Distribution, entry_points
@@ -86,9 +85,8 @@ def check(kind: Kind, name: Any, key: str) -> None:
     """Raise UserError if `name`, the value of `key`, is not registered. Import nothing."""
     known = names(kind)
     if name not in known:
-        typed = name if isinstance(name, str) else json.dumps(name, default=str)
         remedy = f"choose one of these, install a plugin with this {kind.word}, or add {kind.place}"
-        raise invalid_value(key, typed, f"one of {', '.join(known)}", remedy)
+        raise invalid_value(key, name, f"one of {', '.join(known)}", remedy)
 
 
 def function(kind: Kind, name: Any, key: str, called: str) -> Callable[..., Any]:

@@ -307,7 +307,8 @@ class Run:
         result = self.result()
         if result is None:
             return None
-        reason = f"finished at step {result.steps} (attempt {result.attempt})"
+        step = "?" if result.steps is None else result.steps
+        reason = f"finished at step {step} (attempt {result.attempt})"
         if differing := self._differing():
             names = sanitize(", ".join(differing))
             reason += f"; a later attempt had different metrics: {names}"

@@ -17,7 +17,7 @@ from torch import nn
 
 from models.head_sizes import HeadSize, distinct_sizes
 from sweeper.store import registry
-from sweeper.store.errors import SYNONYMS, invalid_value
+from sweeper.store.errors import SYNONYMS, invalid_value, spelled
 from tasks.config.schema import Flag, Problem, Section, extended, given, whole
 
 KEY = "model.attention.name"
@@ -173,16 +173,15 @@ class Architecture(Section, ABC):
             yield Problem(key, sizes, "a whole number, or null", f"set {key}=32")
         elif len(sizes) != layers:
             expected = f"one entry for each layer ({path}.layers={layers})"
-            yield Problem(
-                key, sizes, expected, f"set {key}={(sizes * layers)[:layers]}"
-            )
+            remedy = f"set {key}={spelled((sizes * layers)[:layers])}"
+            yield Problem(key, sizes, expected, remedy)
         elif wrong := [
             s for s in sizes if isinstance(s, list) and len(s) != self.heads
         ]:
             expected = (
                 f"one size for each head in a layer's list ({path}.heads={self.heads})"
             )
-            yield Problem(key, sizes, expected, f"correct the list {wrong[0]}")
+            yield Problem(key, sizes, expected, f"correct the list {spelled(wrong[0])}")
 
     @abstractmethod
     def build(self, *inputs: Any, **options: Any) -> nn.Module:
@@ -212,7 +211,7 @@ class WithAttention(Architecture):
                 meant if meant in registry.names(registry.ATTENTION) else "multi_head"
             )
             remedy = f"choose a file of conf/model/attention, as in model/attention={example}"
-            raise invalid_value("model.attention", group, expected, remedy)
+            raise invalid_value("model.attention", spelled(group), expected, remedy)
         name: Any = group.get("name")
         chosen: Any = variant(name)
         return extended(cls, attention=section_of(chosen, name))

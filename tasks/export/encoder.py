@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from sweeper.store.errors import UserError, invalid_value
+from sweeper.store.errors import UserError, invalid_value, spelled
 from tasks.architectures.encoder import EncoderSection
 from tasks.mnli.dataset import LABELS
 
@@ -111,7 +111,7 @@ def unsupported(key: str, value: Any, expected: str) -> UserError:
     `expected` describes the values that they support.
     """
     expected += ", since Hugging Face's classes support no other value"
-    return invalid_value(key, value, expected, "export a run with that value")
+    return invalid_value(key, spelled(value), expected, "export a run with that value")
 
 
 def encoder_weights(

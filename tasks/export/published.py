@@ -236,7 +236,7 @@ def _check_options(config: dict[str, Any], exported: dict[str, Any]) -> None:
         if key in wanted:
             expected = f"{spelled(wanted[key])}, since Headroom's model supports no other value"
         remedy = "choose another model, or correct config.json if it is wrong"
-        raise invalid_value(key, value, expected, remedy)
+        raise invalid_value(key, spelled(value), expected, remedy)
 
 
 def _object(path: Path, schema: Any) -> dict[str, Any]:
@@ -334,5 +334,5 @@ def _marks(
     if last not in known:
         expected = "an end-of-text token that the tokenizer has"
         remedy = "set eos_token in tokenizer_config.json"
-        raise invalid_value("eos_token", last, expected, remedy)
+        raise invalid_value("eos_token", spelled(last), expected, remedy)
     return first if first in known else last, last

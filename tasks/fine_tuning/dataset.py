@@ -115,8 +115,8 @@ def kept_rows(
         - kept: the number of usable rows.
         - dropped: the number of dropped rows by reason, such as "train.jsonl: no gold label".
         - places: where the first dropped rows are in their file, such as line numbers, by reason.
-        - mended: the number of rows with replaced characters, by file, such as "train.jsonl:
-          characters replaced".
+        - mended: the number of rows with replaced characters, by file and reason, such as
+          "train.jsonl: characters replaced".
     """
     kept, ids = list[Kind](), set[str]()
     mended = Counter[str]()

@@ -1,8 +1,8 @@
 """The check of a run's language model against its contract, when the run is planned.
 
-By the contract (tasks/lm1b/contract.py), an output depends only on earlier tokens. A model of
-Hugging Face's `transformers` or of a plugin may also break it outside its attention, so the whole
-model is checked.
+By the contract (tasks/lm1b/contract.py), no output depends on later tokens or on other segments. A
+model of Hugging Face's `transformers` or of a plugin may also break it outside its attention, so
+the whole model is checked.
 """
 
 import torch

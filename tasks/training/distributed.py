@@ -44,8 +44,8 @@ def supervise(run: Run, trainer: Mapping[str, Any], train: Callable[[str], int])
         The exit code of the first rank that failed, or 0.
 
     Raises:
-        UserError: the run uses several machines, and the environment lacks the address at which
-            the ranks connect.
+        UserError: the run uses several machines, and the environment lacks MASTER_ADDR, MASTER_PORT
+            or NODE_RANK.
     """
     before = len(run.attempts())
     with tempfile.TemporaryDirectory(prefix="headroom-") as folder:

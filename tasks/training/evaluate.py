@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from tasks import ranks
-from tasks.batch import Batch, moved
+from tasks.batch import Batch, moved, rows_of
 from tasks.module import TaskModule
 
 # `sampled_loss` evaluates this share of the positions that a run trains on, within the limits in
@@ -59,16 +59,17 @@ def sampled_loss(module: TaskModule) -> dict[str, float]:
     - the number of positions in one training step.
     - SAMPLED times the number of positions in all training steps.
 
-    If the validation batch has fewer positions, use all its rows. Only pre-training can have larger
-    validation batches. In other tasks, they are as large as training batches.
+    If the validation batch has fewer positions, use all its rows. Of Headroom's tasks, only
+    pre-training can have validation batches that are larger than training batches.
     """
     if module.measured and "test/loss" not in module.measured:
         return {}
     data, steps = module.data, module.config.trainer.steps
-    first = next(iter(data.batches("validation")))
+    first = next(iter(data.batches("validation")), None)
+    if first is None:
+        return {}
     positions = max(data.tokens_seen(1), SAMPLED * data.tokens_seen(steps))
-    per_row = next(iter(first.values()))[0].numel()
-    rows = math.ceil(positions / per_row)
+    rows = math.ceil(positions * rows_of(first) / module.positions(first))
     few = {name: tensor[:rows] for name, tensor in first.items()}
     own = [few] if ranks.rank() == 0 else []
     metrics = evaluate(module, "validation", own)

@@ -14,7 +14,7 @@ from tests.twins import ALIKE, PLANTED, arguments
 
 pytestmark = pytest.mark.slow
 
-ENDED = re.compile(r"claims? decided after (\d+) rounds?, (\d+) runs?")
+ENDED = re.compile(r"verdicts? decided after (\d+) rounds?, (\d+) runs?")
 
 
 def command(outputs, rates):

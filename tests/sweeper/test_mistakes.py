@@ -218,7 +218,7 @@ FILES = {
     "armless": (BODY, "experiment.arms is missing"),
     "stray": (
         f"modle: {{heads: 3}}\n{ARM}",
-        "modle={'heads': 3}: expected one of the keys",
+        "modle={heads:3}: expected one of the keys",
     ),
     "measured": (
         f"experiment: {{title: t, metric: test/los, arms: {{a: {{{HEADS}}}}}}}",

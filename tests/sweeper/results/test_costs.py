@@ -89,11 +89,12 @@ OLD = [None] * 5
         ([0.02] * 5, [0.05] * 5, True),
         ([0.5] * 5, [0.5] * 5, True),
         ([0.02] * 5, [0.2] * 5, False),
+        ([0.0] * 5, [0.5] * 5, False),
         ([0.4, 0.02, 0.02, 0.02, 0.02], [0.02] * 5, True),
         (OLD, [0.5] * 5, True),
         (OLD, OLD, True),
     ],
-    ids=["little", "even", "beside one arm", "beside one seed", "one is old", "old"],
+    ids="little even one-arm never-waited one-seed one-is-old old".split(),
 )
 def test_times_are_not_compared_if_other_programs_slowed_one_arm_more(
     tmp_path, standard, matched, comparable
@@ -102,7 +103,7 @@ def test_times_are_not_compared_if_other_programs_slowed_one_arm_more(
     for result, waited in zip(
         sweep.results.values(), [*standard, *matched], strict=True
     ):
-        if waited:
+        if waited is not None:
             result["waited_seconds"] = waited * result["seconds"]
     table = sweep.table()
     costs = contrast(table)["costs"]

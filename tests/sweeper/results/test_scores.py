@@ -90,7 +90,7 @@ def test_history_lends_the_spread_between_seeds():
     with pytest.raises(UserError, match="no metric in common"):
         judged(table, history=table.assign(metric="other"))
     again = pd.concat([*earlier, table.assign(comparison="mine")[1:]])
-    with pytest.raises(UserError, match="2 scores of the arm a are also"):
+    with pytest.raises(UserError, match="also has 2 scores of the arm a"):
         judged(table, history=again)
 
 
