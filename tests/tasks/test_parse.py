@@ -21,7 +21,7 @@ SENTENCES = {
     "head sizes of two heads": (
         {"model.head_size": [5, [7, 11]]},
         "expected one size for each head in a layer's list (model.heads=3); correct the list "
-        "[7, 11].",
+        "[7,11].",
     ),
     "unknown": ({"model.headsize": 4}, "write model.head_size."),
     "unlike anything": ({"model.zzz": 4}, "remove it."),
