@@ -234,7 +234,7 @@ def judge(console: Terminal, options: argparse.Namespace) -> int:
 
     from sweeper.results import scores
     from sweeper.results.judge import lines, verdicts_on
-    from sweeper.results.remarks import standing
+    from sweeper.results.remarks import baseline_scores
 
     notes: list[str] = []
     if options.better is None:
@@ -247,7 +247,7 @@ def judge(console: Terminal, options: argparse.Namespace) -> int:
                 )
                 raise invalid_value(f"--{name}", value, expected, remedy)
         table = scores.table_with_claims(options.scores)
-        verdicts, notes = verdicts_on(table), standing(table)
+        verdicts, notes = verdicts_on(table), baseline_scores(table)
     else:
         history = (
             None if options.history is None else scores.read_scores(options.history)

@@ -32,6 +32,7 @@ from sweeper.results.layout import FAINT_INK, SMALL_PT, Entry, Style, lay_out, p
 from sweeper.results.palette import MARKERS, PALETTE, ArmLook, arm_looks
 from sweeper.results.points import Point, guides, seed_spread, transformed
 from sweeper.results.remarks import (
+    baseline_scores,
     caveats,
     marks_in_words,
     matching_errors,
@@ -39,7 +40,6 @@ from sweeper.results.remarks import (
     not_learned,
     one_pretraining,
     origin,
-    standing,
 )
 from sweeper.results.table import LOGARITHMIC_FROM, Table, label, number
 from sweeper.store.numbers import short
@@ -243,7 +243,7 @@ def notes_on(*drawn: Curves) -> list[str]:
         *marks_in_words(points, *spreads),
         *one_pretraining(table, points),
         *matching_errors(table),
-        *standing(table),
+        *baseline_scores(table),
         *not_learned(table),
         *terms,
         *caveats(table),

@@ -17,12 +17,12 @@ from sweeper.results.points import (
     points,
 )
 from sweeper.results.remarks import (
+    baseline_scores,
     caveats,
     not_learned,
     one_pretraining,
     origin,
     span,
-    standing,
 )
 from sweeper.results.table import (
     Data,
@@ -164,7 +164,7 @@ def _notes(table: Table) -> Iterator[str]:
         yield "Parameters are those of the pre-trained model."
     yield from one_pretraining(table, points)
 
-    yield from standing(table)
+    yield from baseline_scores(table)
     yield from not_learned(table)
     yield from caveats(table)
 
@@ -284,7 +284,7 @@ def summarise(table: Table) -> list[str]:
     columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
 
     title = f"{table.name}: {', '.join(words)}"
-    notes = (*standing(table), *not_learned(table), *caveats(table))
+    notes = (*baseline_scores(table), *not_learned(table), *caveats(table))
     return [
         sanitize(title, 240),
         *([sanitize(table.mixed_code, 2000)] if table.mixed_code else []),

@@ -227,7 +227,7 @@ def one_pretraining(table: Table, points: Collection[Point]) -> Iterator[str]:
             return
 
 
-def standing(table: Table) -> list[str]:
+def baseline_scores(table: Table) -> list[str]:
     """Return sentences on the scores of baselines, one for each metric that has baselines.
 
     For perplexity, the sentence also says between which n-gram models the runs are.

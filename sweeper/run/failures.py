@@ -129,9 +129,9 @@ class Watchdog:
         self, attempt: str, heartbeat: Mapping[str, Any] | None
     ) -> signal.Signals | None:
         """Return the signal to send now to an attempt that has this heartbeat, or None."""
-        now, beat = self.clock(), heartbeat or {}
-        work = int(beat.get("work", 0))
-        progress: Progress = (work, beat.get("step"), beat.get("phase"))
+        now, newest = self.clock(), heartbeat or {}
+        work = int(newest.get("work", 0))
+        progress: Progress = (work, newest.get("step"), newest.get("phase"))
         seen = self._watched.setdefault(attempt, _Watched((work, None, None), now))
         number: signal.Signals | None = None
         if seen.sent is DUMP:

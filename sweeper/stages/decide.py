@@ -46,7 +46,7 @@ class Progress:
     ) -> Progress:
         """Judge the claims of a plan on its finished runs.
 
-        `before` has the earlier rounds, each of which was an interim analysis.
+        `before` has the earlier rounds. Each round was an interim analysis.
         """
         tables = records.tables(plan.as_data(before))
         rows = [row for table in tables for row in table.rows]
@@ -85,7 +85,7 @@ class Progress:
 
     @property
     def seeds_judged(self) -> dict[str, int]:
-        """How many seeds of each point were judged.
+        """The number of judged seeds of each point.
 
         The key of a point is the id of the run with its first seed. If several questions compare
         the point, the value is the largest number of seeds that one of them judged.
@@ -230,7 +230,7 @@ def _train(executor: Executor, now: Round, left: Sequence[str]) -> None:
 
 def _summary(executor: Executor, last: Round, progress: Progress) -> str:
     """Return a summary for the user: decided claims, cost, and why no further round follows."""
-    options, claims = executor.options, len(progress.asked)
+    options, verdicts = executor.options, len(progress.asked)
     rounds, runs = len(last.before) + 1, len(last.plan.runs)
     took = (
         f"after {plural(rounds, 'round')}, {plural(runs, 'run')}, "
@@ -238,7 +238,7 @@ def _summary(executor: Executor, last: Round, progress: Progress) -> str:
     )
     if not progress.undecided:
         of = " of hydra.sweeper.until" if options.until else ""
-        return f"{plural(claims, 'verdict')}{of} decided {took}."
+        return f"{plural(verdicts, 'verdict')}{of} decided {took}."
     why = (
         "no undecided claim can get further seeds within "
         f"hydra.sweeper.max_seeds={options.max_seeds}; repeat the command with a larger number, "

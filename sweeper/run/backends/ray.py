@@ -22,7 +22,7 @@ from typing import Annotated, Any
 from sweeper.run.backend import Backend, BackendContext, Resources
 from sweeper.run.options import LimitedOptions, Word, at_least
 from sweeper.run.stop import STOPS
-from sweeper.store.errors import UserError, invalid_value, sanitize
+from sweeper.store.errors import UserError, invalid_value, sanitize, spelled
 
 
 def backend(context: BackendContext) -> RayBackend:
@@ -239,7 +239,7 @@ def connected(address: str | None) -> ModuleType:
         ) from None
     except Exception as error:
         # If there is no cluster, Ray may raise an exception of any class.
-        typed = "null" if address is None else sanitize(address)
+        typed = sanitize(spelled(address))
         raise UserError(
             f"hydra.launcher.address={typed}: Ray cannot be started or reached "
             f"({sanitize(error, 160)}); set the key to the address of a running cluster."

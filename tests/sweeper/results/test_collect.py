@@ -8,7 +8,13 @@ from sweeper.results.collect import before_training, collect
 from sweeper.results.judge import verdicts_on
 from sweeper.results.paper_tables import summarise
 from sweeper.results.points import points
-from sweeper.results.remarks import left_out, missing, mixed, not_learned, standing
+from sweeper.results.remarks import (
+    baseline_scores,
+    left_out,
+    missing,
+    mixed,
+    not_learned,
+)
 from sweeper.results.table import COLUMNS
 from sweeper.store.runs import RunStore
 from tests.sweeper.results.synthetic import (
@@ -259,7 +265,7 @@ def test_models_without_n_gram_models_are_left_out_of_all_models():
     grams = {"unigram": 90.0, "bigram": 40.0, "trigram": 20.0}
     reached = {f"{name}_perplexity": value for name, value in grams.items()}
     models = {"perplexity": 30.0} | reached, {"perplexity": 15.0}
-    [told] = standing(compared(*models))
+    [told] = baseline_scores(compared(*models))
     assert told.endswith(". Models without a parent are between bigram and trigram.")
 
 

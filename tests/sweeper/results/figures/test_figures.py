@@ -20,7 +20,7 @@ from sweeper.results.figures import curves, fig1, figure_of, write_figures
 from sweeper.results.layout import COLUMN, DOUBLE_COLUMN
 from sweeper.results.palette import arm_looks
 from sweeper.results.points import points, trigram_curve
-from sweeper.results.remarks import standing
+from sweeper.results.remarks import baseline_scores
 from sweeper.results.table import label
 from sweeper.store.errors import Faults
 from sweeper.store.numbers import short
@@ -461,17 +461,17 @@ def test_n_gram_models_are_lines_near_the_curves_and_say_where_models_stand():
     far = high + 0.8 * (high - low)
     compared = with_grams(table, trigram=low - 30, bigram=high + 1, unigram=far)
     figure = draw("fig1", compared)
-    [sentence] = standing(compared)
+    [sentence] = baseline_scores(compared)
     assert sentence.endswith(". All models are between bigram and trigram.")
     assert sentence in words(figure)
-    assert standing(table) == []
+    assert baseline_scores(table) == []
     for axes in figure.axes:
         # A line that is far away would flatten the curves.
         assert [text.get_text() for text in axes.texts] == ["bigram"]
         assert high + 1 < axes.get_ylim()[1] < far
 
     compared.rows[0][table.metric] = 1e3
-    [sentence] = standing(compared)
+    [sentence] = baseline_scores(compared)
     best = "The best model is between bigram and trigram"
     assert sentence.endswith(f". {best}, and the worst is worse than the unigram.")
 
@@ -485,7 +485,7 @@ def test_over_the_length_of_training_the_trigram_is_a_curve():
     assert [*trigrams.items()] in lines_of(axes)
     low, high = axes.get_ylim()
     assert low < 39 < 49 < high
-    assert "trigram 39 to 40" in " ".join(standing(compared))
+    assert "trigram 39 to 40" in " ".join(baseline_scores(compared))
     # Runs with equally many heads have different perplexities, so there is no curve.
     same = edited(compared, **{"model.heads": 2})
     assert trigram_curve(same, "model.heads") == []
