@@ -163,7 +163,7 @@ class Experiment:
     margin: dict[str, Margin] = field(default_factory=dict)  # keyed by metric
     # The largest accepted probability that at least one claim gets a wrong verdict.
     error: Annotated[float, Field(gt=0, le=0.2)] = ERROR
-    # Maps each task to fine-tune on to the metrics to show.
+    # Maps each task of fine-tuning to the metrics that tables and figures show.
     finetune: dict[str, list[str]] = field(default_factory=dict)
     pretrainings: Pretrainings = Pretrainings.each
     # The numbers printed in the paper, as {value of `x`: {metric: [mean, number after +-]}}.

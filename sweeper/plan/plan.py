@@ -131,7 +131,7 @@ class Plan:
 
     @property
     def tuned(self) -> bool:
-        """Whether at least one experiment of the plan is tuned."""
+        """True if at least one experiment of the plan is tuned."""
         return any(one.tune for one in self.experiments.values())
 
     def as_data(self, rounds: Rounds = ()) -> dict[str, Any]:

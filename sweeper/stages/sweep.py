@@ -118,7 +118,7 @@ def sweep(
 
 
 def _check_options(options: SweepOptions, plan: Plan) -> None:
-    """Raise UserError if options do not fit each other, or if a claim can never be decided."""
+    """Raise UserError if two options exclude each other, or if a claim can never be decided."""
     if options.plan_only and (options.decide or options.retrain):
         raise UserError(
             "hydra.sweeper.plan_only cannot be combined with hydra.sweeper.decide or "

@@ -172,7 +172,7 @@ class SplitDocuments:
         if count < fewest:
             raise UserError(
                 f"{name} has {plural(count, 'different document')} to divide: expected at least "
-                f"{fewest}, {FEWEST} for each split; add text, or change task.documents={rule}, "
+                f"{fewest} ({FEWEST} for each split); add text, or change task.documents={rule}, "
                 "which decides what ends a document."
             )
         if self._single > MOST_SINGLE * len(hashes):
