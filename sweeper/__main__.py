@@ -263,7 +263,7 @@ def judge(console: Terminal, options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps([asdict(verdict) for verdict in verdicts], indent=1))
     else:
-        for line in (*lines(verdicts), *notes):
+        for line in (*lines(verdicts, console.width), *notes):
             console.print_line(line)
     return scores.exit_code(verdicts)
 

@@ -140,8 +140,11 @@ def check_decidable(table: Table) -> None:
         )
 
 
-def lines(verdicts: Sequence[Verdict], width: int = 100) -> list[str]:
-    """Return the verdicts as text to print. Sentences are wrapped at `width` characters."""
+WIDEST = 100  # wrap sentences at this many characters, even if the terminal is wider
+
+
+def lines(verdicts: Sequence[Verdict], width: int = WIDEST) -> list[str]:
+    """Return the verdicts as text to print in a terminal of `width` characters."""
     printed = []
     for verdict in verdicts:
         claim = (
@@ -150,6 +153,9 @@ def lines(verdicts: Sequence[Verdict], width: int = 100) -> list[str]:
         printed.append(f"{sanitize(claim, 120)}: {verdict.label}")
         sentence = sanitize(verdict.sentence, limit=4000)
         printed += textwrap.wrap(
-            sentence, width, initial_indent="    ", subsequent_indent="    "
+            sentence,
+            min(width, WIDEST),
+            initial_indent="    ",
+            subsequent_indent="    ",
         )
     return printed

@@ -107,7 +107,8 @@ def print_tables(
 ) -> list[Path]:
     """Print each table and its verdicts. Return the paths of the tables' files."""
     for table in tables:
-        print_lines(console, "", *summarise(table), *lines(verdicts[table.name]))
+        sentences = lines(verdicts[table.name], console.width)
+        print_lines(console, "", *summarise(table), *sentences)
     return [exported(outputs, table) for table in tables]
 
 

@@ -170,6 +170,7 @@ def test_lines_are_narrow_and_cannot_disturb_a_terminal():
     )
     printed = lines([verdict], width=80)
     assert max(map(len, printed)) <= 80
+    assert lines([verdict], width=300) == lines([verdict])
     assert all(line.isprintable() for line in printed)
 
 
